@@ -1,0 +1,1 @@
+"""A Hugging Face checkpoint on disk: its configuration, dtypes, shards and tensor names."""

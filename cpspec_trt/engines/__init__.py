@@ -1,0 +1,1 @@
+"""Running one engine: named inputs and outputs, two profiles, buffers bound once."""

@@ -1,0 +1,1 @@
+"""Every file format this package reads or writes, and its validation."""

@@ -1,0 +1,203 @@
+"""``config.json`` of an exported or engine directory: what a component is and which numbers it needs.
+
+The same dataclasses are filled from a checkpoint (``checkpoint/``) and read back here, so a value
+either comes from the checkpoint or is an error; nothing has a default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from cpspec_trt.errors import CheckpointError, CpspecError, EngineError
+from cpspec_trt.files.json_io import read_json
+
+CODE_PREDICTOR_SUFFIX = "_code_predictor"
+TALKER_MODEL = "qwen3_tts_talker"
+CODE_PREDICTOR_MODEL = "qwen3_tts_code_predictor"
+CODE2WAV_MODEL = "qwen3_tts_code2wav"
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderDimensions:
+    """One stack of decoder layers: grouped-query attention with q/k norms, rotary positions, gated MLP."""
+
+    num_hidden_layers: int
+    hidden_size: int
+    intermediate_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    vocab_size: int
+    max_position_embeddings: int
+    rms_norm_eps: float
+    rope_theta: float
+
+
+@dataclass(frozen=True, slots=True)
+class TalkerConfig:
+    """The Talker of Qwen3-TTS. Ids are token ids of the text vocabulary or of the codec vocabulary."""
+
+    model: str
+    checkpoint_fingerprint: str
+    model_type: str  # custom_voice, voice_design or base
+    model_size: str  # 0b6, 1b7, … as the checkpoint writes it
+    decoder: DecoderDimensions
+    text_hidden_size: int
+    text_vocab_size: int
+    num_code_groups: int
+    im_start_token_id: int
+    im_end_token_id: int
+    assistant_token_id: int
+    tts_pad_token_id: int
+    tts_bos_token_id: int
+    tts_eos_token_id: int
+    codec_pad_id: int
+    codec_bos_id: int
+    codec_eos_id: int
+    codec_think_id: int
+    codec_nothink_id: int
+    codec_think_bos_id: int
+    codec_think_eos_id: int
+    languages: Mapping[str, int]
+    speakers: Mapping[str, int]
+    dialects: Mapping[str, str]  # speaker name -> language name of its dialect
+
+
+@dataclass(frozen=True, slots=True)
+class CodePredictorConfig:
+    """The CodePredictor: ``num_code_groups - 1`` heads and codec embedding tables over one decoder stack."""
+
+    model: str
+    checkpoint_fingerprint: str
+    decoder: DecoderDimensions
+    num_code_groups: int
+    talker_hidden_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Code2WavConfig:
+    """The 12 Hz decoder from codes to samples: a sliding-window transformer and causal convolutions."""
+
+    model: str
+    checkpoint_fingerprint: str
+    num_quantizers: int
+    codebook_size: int
+    codebook_dim: int
+    latent_dim: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    sliding_window: int
+    decoder_dim: int
+    rms_norm_eps: float
+    rope_theta: float
+    upsample_rates: tuple[int, ...]
+    upsampling_ratios: tuple[int, ...]
+    samples_per_frame: int
+    sample_rate: int
+
+
+ComponentConfig = TalkerConfig | CodePredictorConfig | Code2WavConfig
+_NAMES: Mapping[type[Any], str] = {
+    TalkerConfig: "a Talker",
+    CodePredictorConfig: "a CodePredictor",
+    Code2WavConfig: "a code2wav decoder",
+}
+_Config = TypeVar("_Config", TalkerConfig, CodePredictorConfig, Code2WavConfig)
+
+
+def is_code_predictor(model: str) -> bool:
+    """True if an engine config's ``model`` string names a CodePredictor."""
+    return model.endswith(CODE_PREDICTOR_SUFFIX)
+
+
+def to_json(config: ComponentConfig) -> dict[str, Any]:
+    """The dictionary written to ``config.json``; decoder dimensions stand at the top level."""
+    flat = {key: (dict(value) if isinstance(value, MappingProxyType) else value) for key, value in _items(config)}
+    flat.update(asdict(config.decoder) if not isinstance(config, Code2WavConfig) else {})
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in flat.items()}
+
+
+def read_component_config(directory: Path) -> ComponentConfig:
+    """Read ``config.json`` of a directory and return the dataclass of whatever component it names.
+
+    Raises:
+        EngineError: the file is missing or damaged, a field is missing or of the wrong type, or
+            ``model`` names nothing this package knows.
+    """
+    path = directory / "config.json"
+    value = read_json(path, EngineError, "engine config")
+    model = take(value, "model", str, path, EngineError)
+    if is_code_predictor(model):
+        return _build(CodePredictorConfig, value, path)
+    if model == TALKER_MODEL:
+        return _build(TalkerConfig, value, path)
+    if model == CODE2WAV_MODEL:
+        return _build(Code2WavConfig, value, path)
+    known = f"{TALKER_MODEL}, {CODE2WAV_MODEL} or a name ending in {CODE_PREDICTOR_SUFFIX}"
+    raise EngineError(f"{path}: field 'model' is {model!r}, expected {known}; export the directory with cpspec-export")
+
+
+def read_config_of(directory: Path, kind: type[_Config]) -> _Config:
+    """As ``read_component_config``, but the directory must hold the given kind of component."""
+    config = read_component_config(directory)
+    if not isinstance(config, kind):
+        path = directory / "config.json"
+        raise EngineError(f"{path}: field 'model' is {config.model!r}, which is not {_NAMES[kind]}; pass its directory")
+    return config
+
+
+def take(value: Mapping[str, Any], field: str, kind: type[Any], path: Path, error: type[CpspecError]) -> Any:
+    """``value[field]`` checked to be of ``kind`` (an int is accepted as float, a bool never as a number).
+
+    Raises:
+        error: the field is missing, or null, or has another type; the message names file and field.
+    """
+    if field not in value or value[field] is None:
+        incomplete = issubclass(error, CheckpointError)
+        remedy = "the checkpoint is incomplete" if incomplete else "export it again with cpspec-export"
+        raise error(f"{path}: required field {field!r} is missing; {remedy}")
+    found = value[field]
+    if kind is float and isinstance(found, int) and not isinstance(found, bool):
+        return float(found)
+    if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
+        raise error(f"{path}: field {field!r} must be {kind.__name__}, found {found!r:.60}")
+    return found
+
+
+def _items(config: ComponentConfig) -> list[tuple[str, Any]]:
+    return [(f.name, getattr(config, f.name)) for f in fields(config) if f.name != "decoder"]
+
+
+def _build(kind: type[_Config], value: dict[str, Any], path: Path) -> _Config:
+    hints = get_type_hints(kind)
+    return kind(**{name: _read_field(value, name, hint, path) for name, hint in hints.items()})
+
+
+def _read_field(value: dict[str, Any], name: str, hint: Any, path: Path) -> Any:
+    if hint is DecoderDimensions:
+        inner = get_type_hints(DecoderDimensions)
+        return DecoderDimensions(**{key: _read_field(value, key, kind, path) for key, kind in inner.items()})
+    origin = get_origin(hint)
+    if origin is tuple:
+        items = take(value, name, list, path, EngineError)
+        return tuple(_element(name, item, int, path) for item in items)
+    if origin is Mapping or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        kind = get_args(hint)[1]
+        found = take(value, name, dict, path, EngineError)
+        return MappingProxyType({key: _element(f"{name}.{key}", item, kind, path) for key, item in found.items()})
+    found = take(value, name, hint, path, EngineError)
+    if (hint is int and found < 0) or (hint is float and not found > 0):
+        raise EngineError(f"{path}: field {name!r} must be positive, found {found!r}")
+    return found
+
+
+def _element(name: str, item: Any, kind: type[Any], path: Path) -> Any:
+    return take({name: item}, name, kind, path, EngineError)

@@ -1,0 +1,221 @@
+"""``engine_manifest.json``: what an engine file is, written at build time and checked before it is loaded.
+
+An engine cannot be inspected on every machine (TensorRT needs a driver to open one), so everything
+a runtime must know before loading stands here: backend and version, inputs and outputs, and for each
+of the two optimization profiles the smallest, usual and largest shape of every input.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from cpspec_trt.errors import EngineError
+from cpspec_trt.files.engine_config import take
+from cpspec_trt.files.json_io import read_json, write_json_atomic
+
+FORMAT_VERSION = 1
+MANIFEST_NAME = "engine_manifest.json"
+ProfileName = Literal["context", "generation"]
+Shape = tuple[int, ...]
+_HEADER_BYTES = 1 << 20
+_REBUILD = "rebuild the engine with cpspec-build"
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRange:
+    """Smallest, usual and largest shape of one input under one profile (min <= opt <= max, per dimension)."""
+
+    min: Shape
+    opt: Shape
+    max: Shape
+
+    def violation(self, shape: Shape) -> str | None:
+        """Why ``shape`` lies outside this range, or None."""
+        if len(shape) != len(self.min):
+            return f"has {len(shape)} dimensions, expected {len(self.min)}"
+        for axis, (low, size, high) in enumerate(zip(self.min, shape, self.max, strict=True)):
+            if not low <= size <= high:
+                return f"is {list(shape)}; dimension {axis} must lie in {low} … {high}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One optimization profile: a shape range for every input of the engine."""
+
+    name: ProfileName
+    inputs: Mapping[str, ShapeRange]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """Name, dtype (numpy's name) and shape of an input or output; -1 marks a dynamic dimension."""
+
+    name: str
+    dtype: str
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFile:
+    """One file of an engine: its name inside the directory, size, hash of everything and of the first MiB."""
+
+    name: str
+    bytes: int
+    sha256: str
+    header_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The whole manifest. ``limits`` repeats the builder's sizes (max_batch_size, max_input_len, …)."""
+
+    backend: str
+    backend_version: str
+    component: str
+    model: str
+    checkpoint_fingerprint: str
+    precision: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    profiles: tuple[Profile, ...]
+    limits: Mapping[str, int]
+    files: tuple[EngineFile, ...]
+
+    def profile(self, name: ProfileName) -> Profile:
+        """The profile of that name; every engine has both."""
+        return next(p for p in self.profiles if p.name == name)
+
+    def max_new_positions(self, name: ProfileName) -> int:
+        """Largest number of new positions per sequence a decoder accepts under a profile."""
+        return self.profile(name).inputs["inputs_embeds"].max[1]
+
+
+def describe_file(path: Path) -> EngineFile:
+    """Size and hashes of a finished engine file."""
+    whole, header = hashlib.sha256(), hashlib.sha256()
+    with path.open("rb") as stream:
+        first = stream.read(_HEADER_BYTES)
+        header.update(first)
+        whole.update(first)
+        while block := stream.read(_HEADER_BYTES):
+            whole.update(block)
+    return EngineFile(path.name, path.stat().st_size, whole.hexdigest(), header.hexdigest())
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Write the manifest into an engine directory (atomically)."""
+    write_json_atomic(directory / MANIFEST_NAME, {"format_version": FORMAT_VERSION, **_to_json(manifest)})
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Read and check a manifest.
+
+    Raises:
+        EngineError: no manifest, another format version, or a field missing or of the wrong kind.
+    """
+    path = directory / MANIFEST_NAME
+    value = read_json(path, EngineError, "engine manifest (build the engine with cpspec-build)")
+    version = take(value, "format_version", int, path, EngineError)
+    if version != FORMAT_VERSION:
+        raise EngineError(f"{path}: format_version is {version}, this release reads {FORMAT_VERSION}; {_REBUILD}")
+    try:
+        return _from_json(value, path)
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        raise EngineError(f"{path}: the manifest is damaged ({fault}); {_REBUILD}") from None
+
+
+def check_files(directory: Path, manifest: Manifest, full: bool = False) -> None:
+    """Compare the engine's files with the manifest: sizes and headers, and everything with ``full``.
+
+    Raises:
+        EngineError: a file is missing, truncated or was changed since the build.
+    """
+    rebuild = f"rebuild it with cpspec-build --engineDir {directory}"
+    for expected in manifest.files:
+        path = directory / expected.name
+        if not path.is_file():
+            raise EngineError(f"{path}: the engine file is missing; {rebuild}")
+        size = path.stat().st_size
+        if size != expected.bytes:
+            raise EngineError(f"{path}: has {size} bytes, the manifest says {expected.bytes}; {rebuild}")
+        digest, wanted = _digest(path, full), expected.sha256 if full else expected.header_sha256
+        if digest != wanted:
+            raise EngineError(f"{path}: its content is not what was built (sha256 differs); {rebuild}")
+
+
+def _digest(path: Path, full: bool) -> str:
+    if full:
+        return describe_file(path).sha256
+    with path.open("rb") as stream:
+        return hashlib.sha256(stream.read(_HEADER_BYTES)).hexdigest()
+
+
+def _to_json(manifest: Manifest) -> dict[str, Any]:
+    def tensor(info: TensorInfo) -> dict[str, Any]:
+        return {"name": info.name, "dtype": info.dtype, "shape": list(info.shape)}
+
+    def shapes(found: ShapeRange) -> dict[str, list[int]]:
+        return {"min": list(found.min), "opt": list(found.opt), "max": list(found.max)}
+
+    return {
+        "backend": manifest.backend,
+        "backend_version": manifest.backend_version,
+        "component": manifest.component,
+        "model": manifest.model,
+        "checkpoint_fingerprint": manifest.checkpoint_fingerprint,
+        "precision": manifest.precision,
+        "inputs": [tensor(info) for info in manifest.inputs],
+        "outputs": [tensor(info) for info in manifest.outputs],
+        "profiles": {p.name: {name: shapes(found) for name, found in p.inputs.items()} for p in manifest.profiles},
+        "limits": dict(manifest.limits),
+        "files": [asdict(file) for file in manifest.files],
+    }
+
+
+def _from_json(value: dict[str, Any], path: Path) -> Manifest:
+    def text(field: str) -> str:
+        found = take(value, field, str, path, EngineError)
+        return str(found)
+
+    def tensors(field: str) -> tuple[TensorInfo, ...]:
+        return tuple(TensorInfo(str(t["name"]), str(t["dtype"]), _shape(t["shape"])) for t in value[field])
+
+    inputs = tensors("inputs")
+    profiles = tuple(_profile(name, value["profiles"][name], inputs) for name in ("context", "generation"))
+    files = tuple(_engine_file(item) for item in value["files"])
+    limits = MappingProxyType({str(key): int(number) for key, number in value["limits"].items()})
+    return Manifest(
+        text("backend"), text("backend_version"), text("component"), text("model"), text("checkpoint_fingerprint"),
+        text("precision"), inputs, tensors("outputs"), profiles, limits, files,
+    )  # fmt: skip
+
+
+def _profile(name: ProfileName, value: Mapping[str, Any], inputs: tuple[TensorInfo, ...]) -> Profile:
+    ranges = {str(key): ShapeRange(_shape(r["min"]), _shape(r["opt"]), _shape(r["max"])) for key, r in value.items()}
+    missing = [info.name for info in inputs if info.name not in ranges]
+    if missing:
+        raise ValueError(f"profile {name} has no range for input {missing[0]}")
+    return Profile(name, MappingProxyType(ranges))
+
+
+def _engine_file(value: Mapping[str, Any]) -> EngineFile:
+    name = _plain_name(value["name"])
+    return EngineFile(name, int(value["bytes"]), str(value["sha256"]), str(value["header_sha256"]))
+
+
+def _shape(value: Any) -> Shape:
+    if not isinstance(value, list) or not all(isinstance(size, int) and not isinstance(size, bool) for size in value):
+        raise ValueError(f"{value!r:.60} is not a shape")
+    return tuple(value)
+
+
+def _plain_name(value: Any) -> str:
+    if not isinstance(value, str) or not value or Path(value).name != value:
+        raise ValueError(f"{value!r:.60} is not a plain file name")
+    return value

@@ -1,0 +1,1 @@
+"""Authors the ONNX graphs of every component."""

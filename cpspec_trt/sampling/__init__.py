@@ -1,0 +1,1 @@
+"""Effective sampling parameters of a request."""

@@ -1,0 +1,1 @@
+"""Speculative decoding of one frame: rules, rounds, statistics."""

@@ -1,0 +1,1 @@
+"""Checkpoints of any size made from a seed."""

@@ -1,0 +1,1 @@
+"""Tokenizer, speakers, languages and the prompt layouts as rows of ids."""
