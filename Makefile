@@ -1,0 +1,48 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`. Both create .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+REFERENCE := .venv-reference
+TEXT ?= the mother is in the kitchen now
+SPEAKER ?= vivian
+PYTEST_WORKERS ?= auto
+
+.PHONY: setup demo test test-long test-reference lint goldens clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "error: Python 3.11 or newer is needed; run make PYTHON=/path/to/python3.11 setup"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: setup  ## a sentence with the demo voice, autoregressively and with a window of 3
+	$(BIN)/python scripts/demo.py --text "$(TEXT)" --speaker "$(SPEAKER)" --output demo-output
+
+test: setup  ## what a change must pass
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
+
+test-long: setup  ## full grids, long runs
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m 'not reference'
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy cpspec_trt
+
+$(REFERENCE)/.ready: scripts/reference/requirements.txt scripts/reference/make_environment.sh
+	PYTHON=$(PYTHON) scripts/reference/make_environment.sh $(REFERENCE)
+	@touch $@
+
+test-reference: $(REFERENCE)/.ready  ## compare with the PyTorch reference on fresh seeds
+	$(REFERENCE)/bin/python scripts/compare_reference.py
+
+goldens: $(REFERENCE)/.ready  ## write tests/goldens again from the PyTorch reference
+	$(REFERENCE)/bin/python scripts/make_goldens.py
+
+clean:
+	rm -rf $(VENV) $(REFERENCE) demo-output build
