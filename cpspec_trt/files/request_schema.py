@@ -1,0 +1,155 @@
+"""The shape of a request file as pydantic models, and in words what each field takes.
+
+Only ``requests`` uses them; everybody else sees the frozen dataclasses made from them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
+
+MAX_BATCH = 16
+LONE_SURROGATE = "lone_surrogate"  # the error type of text that no encoding can write
+_INT32_MAX = 2**31 - 1
+_UINT64_MAX = 2**64 - 1
+# Sampling runs in fp32: a value that is 0 or infinite there is not what the file says.
+_FLOAT32_TINY, _FLOAT32_MAX = 1.1754943508222875e-38, 3.4028234663852886e38
+
+T = TypeVar("T")
+
+
+def _refuse_null(value: Any) -> Any:
+    if value is None:
+        raise ValueError("null")
+    return value
+
+
+def _whole(value: Any) -> Any:
+    """50.0 is a whole number; the reference's parser takes it too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _fits_float32(value: float) -> float:
+    if value != 0 and not _FLOAT32_TINY <= value <= _FLOAT32_MAX:
+        raise ValueError("outside fp32")
+    return value
+
+
+def _encodable(value: str) -> str:
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise PydanticCustomError(LONE_SURROGATE, "lone surrogate")
+    return value
+
+
+def _branch(content: Any) -> str | None:
+    if isinstance(content, str):
+        return "string"
+    return "items" if isinstance(content, list) else None
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
+# None is "not in the file"; an explicit null is refused.
+Given = Annotated[T | None, BeforeValidator(_refuse_null)]
+Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_fits_float32)]
+TopP = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(_fits_float32)]
+Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValidator(_fits_float32)]
+TopK = Annotated[int, Field(ge=0, le=_INT32_MAX), BeforeValidator(_whole)]
+Frames = Annotated[int, Field(ge=1, le=_INT32_MAX), BeforeValidator(_whole)]
+Seed = Annotated[int, Field(ge=0, le=_UINT64_MAX), BeforeValidator(_whole)]
+BatchSize = Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_whole)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class SamplingModel(_Model):
+    """Sampling values; both the file and a request may have them."""
+
+    talker_temperature: Given[Temperature] = None
+    talker_top_k: Given[TopK] = None
+    talker_top_p: Given[TopP] = None
+    repetition_penalty: Given[Penalty] = None
+    subtalker_temperature: Given[Temperature] = None
+    subtalker_top_k: Given[TopK] = None
+    subtalker_top_p: Given[TopP] = None
+    max_audio_length: Given[Frames] = None
+    do_sample: Given[bool] = None
+    subtalker_do_sample: Given[bool] = None
+
+
+class _SharedModel(SamplingModel):
+    """All fields that the file gives and a request overrides."""
+
+    speaker: Text = ""
+    language: Text = ""
+    instruct: Text = ""
+    non_streaming_mode: Given[bool] = None
+    sampling_seed: Given[Seed] = None
+
+
+class TextItemModel(_Model):
+    """One item of a content list."""
+
+    type: Literal["text"]
+    text: Text
+
+
+class MessageModel(_Model):
+    """One message of a request."""
+
+    role: Text
+    content: Annotated[
+        Annotated[Text, Tag("string")] | Annotated[list[TextItemModel], Tag("items")], Discriminator(_branch)
+    ]
+
+
+class RequestModel(_SharedModel):
+    """One request."""
+
+    messages: Annotated[list[MessageModel], Field(min_length=1)]
+
+
+class FileModel(_SharedModel):
+    """The whole file."""
+
+    requests: Annotated[list[RequestModel], Field(min_length=1)]
+    batch_size: BatchSize = 1
+
+
+_TEMPERATURE = "a finite fp32 number of at least 0 (0 means the default)"
+_TOP_K = "a whole number of at least 0 (0 means the default)"
+_TOP_P = "a number above 0 and at most 1 (0 means the default)"
+_BOOLEAN = "true or false"
+_STRING = "a string"
+
+# Field name (``name[]`` for an element of a list) -> what it takes, as it stands after "write".
+EXPECTED = {
+    "requests": "a list with at least one request",
+    "requests[]": 'an object such as {"messages": [{"role": "assistant", "content": "Hello."}]}',
+    "batch_size": f"a whole number from 1 to {MAX_BATCH}",
+    "messages": 'a list such as [{"role": "assistant", "content": "Hello."}]',
+    "messages[]": 'an object such as {"role": "assistant", "content": "Hello."}',
+    "role": "a string such as 'assistant'",
+    "content": "a string or a list of text items",
+    "content[]": 'an object such as {"type": "text", "text": "Hello."}',
+    "type": "'text', the only kind of content that can be spoken",
+    "text": _STRING,
+    "speaker": _STRING,
+    "language": _STRING,
+    "instruct": _STRING,
+    "non_streaming_mode": _BOOLEAN,
+    "sampling_seed": "a whole number from 0 to 18446744073709551615",
+    "talker_temperature": _TEMPERATURE,
+    "talker_top_k": _TOP_K,
+    "talker_top_p": _TOP_P,
+    "repetition_penalty": "a finite fp32 number above 0",
+    "subtalker_temperature": _TEMPERATURE,
+    "subtalker_top_k": _TOP_K,
+    "subtalker_top_p": _TOP_P,
+    "max_audio_length": "a whole number of frames, at least 1",
+    "do_sample": _BOOLEAN,
+    "subtalker_do_sample": _BOOLEAN,
+}
