@@ -6,6 +6,7 @@ The JSON has the keys of ``qwen3_tts_inference`` plus our own (``finish_reason``
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,11 +38,11 @@ class AudioRecord:
     def to_json(self) -> dict[str, Any]:
         """The reference's audio keys; the duration in whole milliseconds, rounded down."""
         return {
-            "audio_file": str(self.audio_file),
+            "audio_file": _text(self.audio_file),
             "audio_samples": self.audio_samples,
             "audio_sample_rate": self.audio_sample_rate,
             "audio_duration_ms": self.audio_samples * 1000 // self.audio_sample_rate,
-            "rvq_file": str(self.rvq_file),
+            "rvq_file": _text(self.rvq_file),
         }
 
 
@@ -95,7 +96,7 @@ def write_results(path: Path, input_file: Path, responses: Sequence[ResponseReco
     Raises:
         UsageError: the file cannot be written.
     """
-    document = {"input_file": str(input_file), "responses": [response.to_json() for response in responses]}
+    document = {"input_file": _text(input_file), "responses": [response.to_json() for response in responses]}
     try:
         write_json_atomic(path, document, indent=2)
     except OSError as fault:
@@ -146,3 +147,8 @@ def write_codes(path: Path, codes: npt.NDArray[np.integer[Any]]) -> None:
     encoded = safetensors.numpy.save({"rvq_codes": np.ascontiguousarray(codes, dtype=np.int32)})
     with atomic_file(path) as temporary:
         temporary.write_bytes(encoded)
+
+
+def _text(path: Path) -> str:
+    """A path as JSON can hold it; bytes that are not UTF-8 appear escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
