@@ -15,7 +15,7 @@ LONE_SURROGATE = "lone_surrogate"  # the error type of text that no encoding can
 _INT32_MAX = 2**31 - 1
 _UINT64_MAX = 2**64 - 1
 # Sampling runs in fp32: a value that is 0 or infinite there is not what the file says.
-_FLOAT32_TINY, _FLOAT32_MAX = 1.1754943508222875e-38, 3.4028234663852886e38
+FLOAT32_TINY, FLOAT32_MAX = 1.1754943508222875e-38, 3.4028234663852886e38
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def _whole(value: Any) -> Any:
 
 
 def _fits_float32(value: float) -> float:
-    if value != 0 and not _FLOAT32_TINY <= value <= _FLOAT32_MAX:
+    if value != 0 and not FLOAT32_TINY <= value <= FLOAT32_MAX:
         raise ValueError("outside fp32")
     return value
 

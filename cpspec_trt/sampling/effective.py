@@ -13,11 +13,11 @@ from typing import Any, NoReturn, TypeVar
 
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.json_io import read_json
+from cpspec_trt.files.request_schema import FLOAT32_MAX, FLOAT32_TINY
 from cpspec_trt.files.requests import SamplingSettings, shown
 from cpspec_trt.kernels.protocol import FilterParameters
 
 FILE_NAME = "generation_config.json"
-_FLOAT32_TINY, _FLOAT32_MAX = 1.1754943508222875e-38, 3.4028234663852886e38
 
 # The wrapper's own defaults, used for whatever generation_config.json leaves out.
 REFERENCE_CONSTANTS: dict[str, Any] = {
@@ -68,7 +68,7 @@ class GenerationDefaults:
             talker=reader.filter("", "do_sample"),
             code_predictor=reader.filter("subtalker_", "subtalker_dosample"),
             repetition_penalty=reader.number(
-                "repetition_penalty", _FLOAT32_TINY, _FLOAT32_MAX, "a finite fp32 number above 0"
+                "repetition_penalty", FLOAT32_TINY, FLOAT32_MAX, "a finite fp32 number above 0"
             ),
             max_new_tokens=reader.whole("max_new_tokens", 2),  # EOS is banned for two tokens
             from_file=frozenset(found) & frozenset(REFERENCE_CONSTANTS),
@@ -166,9 +166,9 @@ class _Reader:
 
     def filter(self, prefix: str, do_sample: str) -> FilterParameters:
         return FilterParameters(
-            temperature=self.number(f"{prefix}temperature", 0, _FLOAT32_MAX, "a finite fp32 number of at least 0"),
+            temperature=self.number(f"{prefix}temperature", 0, FLOAT32_MAX, "a finite fp32 number of at least 0"),
             top_k=self.whole(f"{prefix}top_k", 0),
-            top_p=self.number(f"{prefix}top_p", _FLOAT32_TINY, 1, "a number above 0 and at most 1"),
+            top_p=self.number(f"{prefix}top_p", FLOAT32_TINY, 1, "a number above 0 and at most 1"),
             do_sample=self.boolean(do_sample),
         )
 
