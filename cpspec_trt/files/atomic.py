@@ -1,35 +1,41 @@
 """Writes that a reader, or a second writer, never sees half done.
 
 A file or directory is written beside its final name and renamed when complete, so an interrupted
-run leaves either what was there before or the whole new thing (plus, at worst, a hidden temporary
-that the next run removes).
+run leaves either what was there before or the whole new thing. What it had written so far stays
+under a hidden temporary name (``.<name>.<random>.part``); the next run that writes the same name
+removes it, and tells it from one that is still being written by the lock its writer holds.
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import fcntl
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 from pathlib import Path
+
+_SUFFIX = ".part"
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
+
+
+class _Lock(Enum):
+    HELD = "held by us"
+    TAKEN = "held by another process"
+    NONE = "this file system has no locks"
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; rename it onto ``path`` if the block succeeds, else remove it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    with _temporary(path, directory=False) as temporary:
         yield temporary
-        _use_default_mode(temporary)
         _flush(temporary)
         os.replace(temporary, path)
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
 
 
 def write_text_atomic(path: Path, text: str) -> None:
@@ -42,36 +48,117 @@ def write_text_atomic(path: Path, text: str) -> None:
 def atomic_directory(path: Path) -> Iterator[Path]:
     """Yield an empty temporary directory beside ``path``; swap it in as a whole if the block succeeds.
 
-    Two writers into one path each build their own copy; the last to finish wins, and no reader
-    finds files of both.
+    Whatever ``path`` held before is removed. Two writers into one path each fill a directory of
+    their own; the last to finish wins, and ``path`` never holds files of both. A symbolic link is
+    followed: the directory it names is replaced.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
-    try:
+    path = path.resolve()
+    with scratch_directory(path) as temporary:
         yield temporary
-        temporary.chmod(0o777 & ~_umask())
         for file in temporary.rglob("*"):
             if file.is_file():
                 _flush(file)
         _swap(temporary, path)
+
+
+@contextmanager
+def scratch_directory(beside: Path) -> Iterator[Path]:
+    """Yield an empty directory on the file system of ``beside`` and remove it afterwards."""
+    with _temporary(beside, directory=True) as temporary:
+        yield temporary
+
+
+@contextmanager
+def _temporary(path: Path, directory: bool) -> Iterator[Path]:
+    """A locked temporary file or directory beside ``path``, removed at the end unless it was renamed away."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(path)
+    temporary, lock = _create_locked(path, directory)
+    try:
+        yield temporary
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
+        os.close(lock)
+
+
+def _create_locked(path: Path, directory: bool) -> tuple[Path, int]:
+    while True:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_SUFFIX}")
+        if directory:
+            temporary.mkdir()
+        else:
+            temporary.touch(exist_ok=False)
+        with suppress(FileNotFoundError):
+            descriptor = os.open(temporary, os.O_RDONLY)
+            if _try_lock(descriptor) is not _Lock.TAKEN and temporary.exists():
+                return temporary, descriptor
+            os.close(descriptor)  # another run took it for abandoned before the lock was held: start over
+
+
+def _try_lock(descriptor: int) -> _Lock:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _Lock.TAKEN
+    except OSError:
+        return _Lock.NONE
+    return _Lock.HELD
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the temporaries of ``path`` whose writer is gone (the system drops a dead process's locks)."""
+    prefix = f".{path.name}."
+    with os.scandir(path.parent) as entries:
+        names = [entry.name for entry in entries if entry.name.startswith(prefix) and entry.name.endswith(_SUFFIX)]
+    for name in names:
+        with suppress(FileNotFoundError):
+            descriptor = os.open(path.with_name(name), os.O_RDONLY)
+            if _try_lock(descriptor) is _Lock.HELD:
+                _remove(path.with_name(name))
+            os.close(descriptor)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _swap(new: Path, path: Path) -> None:
-    """Move ``path`` aside (if it exists) and ``new`` into its place; retry when another writer got there first."""
-    while True:
-        aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-        try:
-            with suppress(FileNotFoundError):
-                os.rename(path, aside / "previous")
-            os.rename(new, path)
-            return
-        except OSError:
-            if not new.exists() or not path.exists():
-                raise
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+    """Put ``new`` in the place of ``path``; what was there comes to lie under the name of ``new``, or vanishes.
+
+    Raises:
+        OSError: ``path`` is a file, a mount point, or cannot be renamed for another reason.
+    """
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_SUFFIX}")
+    try:
+        while True:
+            try:
+                os.rename(new, path)  # succeeds if nothing, or an empty directory, is there
+                return
+            except OSError as fault:
+                if fault.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise
+            if _exchange(new, path):
+                return
+            _remove(aside)
+            with suppress(FileNotFoundError):  # another writer may just have moved it
+                os.rename(path, aside)
+    finally:
+        _remove(aside)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Swap two names in one step (renameat2); False where the system or the file system cannot.
+
+    Without it ``_swap`` needs two renames, and a run killed between them leaves no directory at all.
+    """
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
+    if renameat2 is None:
+        return False
+    status = renameat2(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
+    return bool(status == 0)
 
 
 def _flush(path: Path) -> None:
@@ -80,13 +167,3 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _use_default_mode(path: Path) -> None:
-    path.chmod(0o666 & ~_umask())  # mkstemp makes files that only their owner can read
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -19,6 +19,7 @@ CODE_PREDICTOR_SUFFIX = "_code_predictor"
 TALKER_MODEL = "qwen3_tts_talker"
 CODE_PREDICTOR_MODEL = "qwen3_tts_code_predictor"
 CODE2WAV_MODEL = "qwen3_tts_code2wav"
+MAX_VERIFY_ROWS = 8  # widest verify window: rows of one CodePredictor pass, in the engine's profile and at run time
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +195,19 @@ def _read_field(value: dict[str, Any], name: str, hint: Any, path: Path) -> Any:
         found = take(value, name, dict, path, EngineError)
         return MappingProxyType({key: _element(f"{name}.{key}", item, kind, path) for key, item in found.items()})
     found = take(value, name, hint, path, EngineError)
-    if (hint is int and found < 0) or (hint is float and not found > 0):
-        raise EngineError(f"{path}: field {name!r} must be positive, found {found!r}")
-    return found
+    return _in_range(name, found, path)
 
 
 def _element(name: str, item: Any, kind: type[Any], path: Path) -> Any:
-    return take({name: item}, name, kind, path, EngineError)
+    return _in_range(name, take({name: item}, name, kind, path, EngineError), path)
+
+
+def _in_range(name: str, found: Any, path: Path) -> Any:
+    """Ids (and the numbers of a map of ids) start at 0; every other number is a size or a rate."""
+    if name == "num_code_groups" and found < 2:
+        raise EngineError(f"{path}: field {name!r} must be at least 2 (c0 and one RVQ depth), found {found}")
+    if isinstance(found, int | float):
+        is_id = name.endswith("_id") or "." in name
+        if found < 0 or (found == 0 and not is_id):
+            raise EngineError(f"{path}: field {name!r} must be {'0 or more' if is_id else 'positive'}, found {found!r}")
+    return found

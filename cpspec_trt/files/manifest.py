@@ -34,6 +34,15 @@ class ShapeRange:
     opt: Shape
     max: Shape
 
+    def fault(self) -> str | None:
+        """Why this is not a range (ranks differ, a size below 1, or not min <= opt <= max), or None."""
+        if not len(self.min) == len(self.opt) == len(self.max):
+            return f"min {list(self.min)}, opt {list(self.opt)} and max {list(self.max)} differ in rank"
+        for axis, (low, usual, high) in enumerate(zip(self.min, self.opt, self.max, strict=True)):
+            if not 1 <= low <= usual <= high:
+                return f"dimension {axis} must have 1 <= min <= opt <= max, found {low}, {usual}, {high}"
+        return None
+
     def violation(self, shape: Shape) -> str | None:
         """Why ``shape`` lies outside this range, or None."""
         if len(shape) != len(self.min):
@@ -73,7 +82,11 @@ class EngineFile:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The whole manifest. ``limits`` repeats the builder's sizes (max_batch_size, max_input_len, …)."""
+    """The whole manifest.
+
+    ``limits`` repeats the builder's sizes (max_batch_size, max_input_len, …); ``files`` are those the
+    backend opens; ``sidecars`` are the tables, tokenizer and sampling files the build put beside them.
+    """
 
     backend: str
     backend_version: str
@@ -86,6 +99,7 @@ class Manifest:
     profiles: tuple[Profile, ...]
     limits: Mapping[str, int]
     files: tuple[EngineFile, ...]
+    sidecars: tuple[EngineFile, ...] = ()
 
     def profile(self, name: ProfileName) -> Profile:
         """The profile of that name; every engine has both."""
@@ -131,13 +145,13 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def check_files(directory: Path, manifest: Manifest, full: bool = False) -> None:
-    """Compare the engine's files with the manifest: sizes and headers, and everything with ``full``.
+    """Compare the engine's files with the manifest: sizes and headers, or with ``full`` all bytes and the sidecars too.
 
     Raises:
         EngineError: a file is missing, truncated or was changed since the build.
     """
     rebuild = f"rebuild it with cpspec-build --engineDir {directory}"
-    for expected in manifest.files:
+    for expected in (*manifest.files, *manifest.sidecars) if full else manifest.files:
         path = directory / expected.name
         if not path.is_file():
             raise EngineError(f"{path}: the engine file is missing; {rebuild}")
@@ -175,6 +189,7 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "profiles": {p.name: {name: shapes(found) for name, found in p.inputs.items()} for p in manifest.profiles},
         "limits": dict(manifest.limits),
         "files": [asdict(file) for file in manifest.files],
+        "sidecars": [asdict(file) for file in manifest.sidecars],
     }
 
 
@@ -189,10 +204,11 @@ def _from_json(value: dict[str, Any], path: Path) -> Manifest:
     inputs = tensors("inputs")
     profiles = tuple(_profile(name, value["profiles"][name], inputs) for name in ("context", "generation"))
     files = tuple(_engine_file(item) for item in value["files"])
+    sidecars = tuple(_engine_file(item) for item in value["sidecars"])
     limits = MappingProxyType({str(key): int(number) for key, number in value["limits"].items()})
     return Manifest(
         text("backend"), text("backend_version"), text("component"), text("model"), text("checkpoint_fingerprint"),
-        text("precision"), inputs, tensors("outputs"), profiles, limits, files,
+        text("precision"), inputs, tensors("outputs"), profiles, limits, files, sidecars,
     )  # fmt: skip
 
 
@@ -201,6 +217,9 @@ def _profile(name: ProfileName, value: Mapping[str, Any], inputs: tuple[TensorIn
     missing = [info.name for info in inputs if info.name not in ranges]
     if missing:
         raise ValueError(f"profile {name} has no range for input {missing[0]}")
+    for key, found in ranges.items():
+        if fault := found.fault():
+            raise ValueError(f"profile {name}, input {key}: {fault}")
     return Profile(name, MappingProxyType(ranges))
 
 
