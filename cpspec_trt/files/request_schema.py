@@ -53,7 +53,7 @@ Text = Annotated[str, AfterValidator(_encodable)]
 # None is "not in the file"; an explicit null is refused.
 Given = Annotated[T | None, BeforeValidator(_refuse_null)]
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_fits_float32)]
-TopP = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), AfterValidator(_fits_float32)]
+TopP = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_fits_float32)]
 Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValidator(_fits_float32)]
 TopK = Annotated[int, Field(ge=0, le=_INT32_MAX), BeforeValidator(_whole)]
 Frames = Annotated[int, Field(ge=1, le=_INT32_MAX), BeforeValidator(_whole)]
@@ -121,7 +121,7 @@ class FileModel(_SharedModel):
 
 _TEMPERATURE = "a finite fp32 number of at least 0 (0 means the default)"
 _TOP_K = "a whole number of at least 0 (0 means the default)"
-_TOP_P = "a number above 0 and at most 1 (0 means the default)"
+_TOP_P = "a finite number above 0 (1 or more keeps all, 0 means the default)"
 _BOOLEAN = "true or false"
 _STRING = "a string"
 

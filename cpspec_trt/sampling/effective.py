@@ -168,7 +168,7 @@ class _Reader:
         return FilterParameters(
             temperature=self.number(f"{prefix}temperature", 0, FLOAT32_MAX, "a finite fp32 number of at least 0"),
             top_k=self.whole(f"{prefix}top_k", 0),
-            top_p=self.number(f"{prefix}top_p", FLOAT32_TINY, 1, "a number above 0 and at most 1"),
+            top_p=self.number(f"{prefix}top_p", FLOAT32_TINY, FLOAT32_MAX, "a finite number above 0 (1 or more keeps all)"),
             do_sample=self.boolean(do_sample),
         )
 

@@ -1,0 +1,210 @@
+"""Qwen3-TTS: one request through Talker, CodePredictor and code2wav.
+
+Frame t: c0 is drawn from the Talker's logits, the CodePredictor completes the frame, and the sum of the
+16 code embeddings plus one text row is the Talker's next input.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cpspec_trt.errors import RequestError
+from cpspec_trt.files.results import FinishReason
+from cpspec_trt.kernels.faults import RowNumericError
+from cpspec_trt.kernels.oracle import OracleKernels
+from cpspec_trt.pipelines.engine_set import EngineSet
+from cpspec_trt.pipelines.events import Listener
+from cpspec_trt.sampling.effective import EffectiveSampling
+from cpspec_trt.sampling.talker import TalkerSampler
+from cpspec_trt.speculation.fallback import resolve_window
+from cpspec_trt.speculation.frame import FrameDecoder
+from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
+from cpspec_trt.stages.code2wav import Code2WavStage
+from cpspec_trt.stages.code_predictor import CodePredictorStage
+from cpspec_trt.stages.talker import TalkerStage
+from cpspec_trt.text.layout import PromptLayout
+
+DECODE_CHUNK = 100  # frames; bounds code2wav's memory, the samples do not depend on it
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechJob:
+    """A checked request, ready to run.
+
+    Attributes:
+        name: how messages call it, for example ``request 3``.
+        layout: the prompt.
+        sampling: effective values; ``max_frames`` there may exceed the cap below.
+        max_frames: frame cap, within the engine's KV capacity.
+        warnings: what the caller should be told, one line each.
+    """
+
+    name: str
+    layout: PromptLayout
+    sampling: EffectiveSampling
+    max_frames: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class StageSeconds:
+    """Wall-clock seconds spent in each stage."""
+
+    talker: float = 0.0
+    code_predictor: float = 0.0
+    code2wav: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Sum over the stages."""
+        return self.talker + self.code_predictor + self.code2wav
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenCodes:
+    """What the Talker and the CodePredictor made of a request.
+
+    Attributes:
+        codes: int32 [frames, groups].
+        finish_reason: ``stop`` at EOS, ``length`` at the frame cap.
+        speculation: counters.
+        seconds: time spent.
+    """
+
+    codes: np.ndarray
+    finish_reason: FinishReason
+    speculation: SpeculationStatistics
+    seconds: StageSeconds = field(default_factory=StageSeconds)
+
+
+class TtsPipeline:
+    """Runs requests one after the other over one set of engines. Not for use by two threads at once."""
+
+    def __init__(self, engines: EngineSet) -> None:
+        config, predictor = engines.configs.talker, engines.configs.code_predictor
+        self._config = config
+        self._kernels = OracleKernels()
+        self._talker = TalkerStage(engines.talker, config, engines.talker_tables)
+        self._tables = engines.code_predictor_tables
+        codec_embedding = engines.talker_tables.codec_embedding
+        self._predictor = CodePredictorStage(engines.code_predictor, predictor, self._tables, codec_embedding)
+        self._embeddings = [codec_embedding, *self._tables.codec_embeddings]
+        self._decoders: dict[int, FrameDecoder] = {}
+        self._code2wav = None
+        if engines.code2wav is not None and engines.configs.code2wav is not None:
+            self._code2wav = Code2WavStage(engines.code2wav, engines.configs.code2wav)
+
+    @property
+    def max_prompt(self) -> int:
+        """Rows of the longest prompt."""
+        return self._talker.max_prompt
+
+    @property
+    def max_length(self) -> int:
+        """Prompt rows plus frames that fit the Talker's KV cache."""
+        return self._talker.max_length
+
+    def speculation(self, window: int, rebuild: str) -> SpeculationStatus:
+        """What a requested verify window comes to on these engines (see ``resolve_window``)."""
+        stage = self._predictor
+        return resolve_window(window, stage.groups, stage.codebook, stage.max_rows, rebuild)
+
+    def generate(self, job: SpeechJob, status: SpeculationStatus, listener: Listener) -> SpokenCodes:
+        """Produce the codes of a request.
+
+        Raises:
+            RowNumericError: the logits of a row allow no draw; names request, frame and depth.
+            EngineError: an engine failed.
+        """
+        statistics = SpeculationStatistics(status)
+        seconds = StageSeconds()
+        codes = np.empty((job.max_frames, self._predictor.groups), np.int32)
+        listener.request_started(job.name, job.max_frames)
+        try:
+            frames, finished = self._frames(job, status.effective, codes, statistics, seconds, listener)
+        except RowNumericError as fault:
+            raise fault.of_request(job.name) from None
+        return SpokenCodes(codes[:frames].copy(), finished, statistics, seconds)
+
+    def decode(self, codes: np.ndarray, seconds: StageSeconds) -> tuple[np.ndarray, int]:
+        """Codes to samples.
+
+        Args:
+            codes: integer [frames, groups].
+            seconds: the code2wav time is added here.
+
+        Returns:
+            (float32 [samples], sample rate in Hz).
+
+        Raises:
+            RequestError: the pipeline was opened without code2wav.
+            NumericError: a sample is not finite.
+        """
+        if self._code2wav is None:
+            raise RequestError("the engines were opened without code2wav, so there is no audio; open them with it")
+        began = time.perf_counter()
+        self._code2wav.reset()
+        samples = self._code2wav.decode(codes, DECODE_CHUNK)
+        seconds.code2wav += time.perf_counter() - began
+        return samples, self._code2wav.sample_rate
+
+    def _frames(
+        self,
+        job: SpeechJob,
+        window: int,
+        codes: np.ndarray,
+        statistics: SpeculationStatistics,
+        seconds: StageSeconds,
+        listener: Listener,
+    ) -> tuple[int, FinishReason]:
+        """Fill ``codes`` frame by frame; returns the number of frames and why they ended."""
+        sampling = job.sampling
+        talker, decoder = self._talker, self._decoder(window)
+        sampler = TalkerSampler(
+            self._kernels, self._config.decoder.vocab_size, self._config.codec_eos_id, [job.sampling]
+        )
+        seeds, frame_index = np.array([sampling.seed], np.uint64), np.empty(1, np.int64)
+        row, feedback = np.empty((1, codes.shape[1]), np.int64), np.empty_like(talker.hidden)
+        clock = time.perf_counter()
+        text = _TextFeed(talker, job.layout, self._config.tts_pad_token_id)
+        talker.start([talker.prompt_rows(job.layout.text_ids, job.layout.codec_ids)])
+        for frame in range(job.max_frames + 1):
+            first = sampler.draw(talker.logits, frame)
+            clock = _lap(seconds, "talker", clock)
+            if first[0] == self._config.codec_eos_id:
+                return frame, "stop"
+            if frame == job.max_frames:
+                break
+            frame_index[0] = frame
+            decoder.decode(talker.hidden, first, seeds, frame_index, [sampling.code_predictor], row, [statistics])
+            codes[frame] = row[0]
+            self._kernels.sum_codec_embeddings(self._embeddings, row, feedback)
+            clock = _lap(seconds, "code_predictor", clock)
+            listener.frame_finished(frame + 1)
+            feedback += text.row(frame)
+            talker.step(feedback)
+        return job.max_frames, "length"
+
+    def _decoder(self, window: int) -> FrameDecoder:
+        if window not in self._decoders:
+            self._decoders[window] = FrameDecoder(self._kernels, self._predictor, self._tables.lm_heads, window)
+        return self._decoders[window]
+
+
+class _TextFeed:
+    """The text row that joins each frame: the trailing rows, then tts_pad."""
+
+    def __init__(self, talker: TalkerStage, layout: PromptLayout, pad: int) -> None:
+        self._rows = talker.text_rows(np.append(layout.trailing, pad))
+
+    def row(self, frame: int) -> np.ndarray:
+        return np.asarray(self._rows[min(frame, len(self._rows) - 1)])
+
+
+def _lap(seconds: StageSeconds, stage: str, since: float) -> float:
+    now = time.perf_counter()
+    setattr(seconds, stage, getattr(seconds, stage) + now - since)
+    return now

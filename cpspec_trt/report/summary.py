@@ -1,0 +1,78 @@
+"""The table at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+MAX_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One finished request (or one way of running it).
+
+    Attributes:
+        name: first column.
+        finish_reason: stop, length or error.
+        frames: frames produced.
+        audio_seconds: length of the audio.
+        compute_seconds: wall-clock time of all stages.
+        code_predictor_seconds: the CodePredictor's part of it.
+        window: verify window that ran; 0 is the autoregressive loop.
+        passes: passes of the CodePredictor's body.
+        codes_per_round: mean committed codes per round, None without rounds.
+    """
+
+    name: str
+    finish_reason: str
+    frames: int
+    audio_seconds: float
+    compute_seconds: float
+    code_predictor_seconds: float
+    window: int
+    passes: int
+    codes_per_round: float | None
+
+
+def print_summary(rows: Sequence[SummaryRow], console: Console) -> None:
+    """Print one line per request (the first 20) and a total. Realtime factor: audio seconds per compute second."""
+    table = Table(caption="realtime factor: audio seconds per compute second; window 0: autoregressive")
+    table.add_column("request")
+    for heading in ("frames", "audio s", "compute s", "realtime factor", "window", "CP passes/frame", "codes/round"):
+        table.add_column(heading, justify="right")
+    table.add_column("finish")
+    for row in rows[:MAX_ROWS]:
+        table.add_row(*_cells(row))
+    if len(rows) > MAX_ROWS:
+        table.add_row(f"… {len(rows) - MAX_ROWS} more", *[""] * 8)
+    if len(rows) > 1:
+        table.add_section()
+        table.add_row(*_cells(_total(rows)))
+    console.print(table)
+
+
+def _cells(row: SummaryRow) -> list[str]:
+    factor = f"{row.audio_seconds / row.compute_seconds:.2f}" if row.compute_seconds else "–"
+    per_frame = f"{row.passes / row.frames:.1f}" if row.frames else "–"
+    per_round = f"{row.codes_per_round:.2f}" if row.codes_per_round is not None else "–"
+    seconds = (f"{row.audio_seconds:.2f}", f"{row.compute_seconds:.2f}")
+    return [row.name, str(row.frames), *seconds, factor, str(row.window), per_frame, per_round, row.finish_reason]
+
+
+def _total(rows: Sequence[SummaryRow]) -> SummaryRow:
+    reasons = {reason: sum(row.finish_reason == reason for row in rows) for reason in ("stop", "length", "error")}
+    return SummaryRow(
+        name=f"all {len(rows)}",
+        finish_reason=", ".join(f"{count} {reason}" for reason, count in reasons.items() if count),
+        frames=sum(row.frames for row in rows),
+        audio_seconds=sum(row.audio_seconds for row in rows),
+        compute_seconds=sum(row.compute_seconds for row in rows),
+        code_predictor_seconds=sum(row.code_predictor_seconds for row in rows),
+        window=max(row.window for row in rows),
+        passes=sum(row.passes for row in rows),
+        codes_per_round=None,
+    )

@@ -1,0 +1,106 @@
+"""The code2wav stage: codes to samples, chunk by chunk, with all state carried over."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpspec_trt.engines.engine import BoundPass, Engine
+from cpspec_trt.errors import NumericError
+from cpspec_trt.files.engine_config import Code2WavConfig
+from cpspec_trt.stages.positions import rope_rows, sliding_mask
+
+_STATE, _NEXT = "state_", "next_state_"
+
+
+class Code2WavStage:
+    """Decodes consecutive chunks of one sequence; every chunking gives the same samples."""
+
+    def __init__(self, engine: Engine, config: Code2WavConfig) -> None:
+        self._engine = engine
+        self._config = config
+        self.samples_per_frame = config.samples_per_frame
+        self.sample_rate = config.sample_rate
+        self.max_chunk = engine.manifest.profile("context").inputs["codes"].max[2]
+        shapes = {info.name: (1, *info.shape[1:]) for info in engine.manifest.inputs if info.name.startswith(_STATE)}
+        self._states = [{name: np.zeros(shape, np.float32) for name, shape in shapes.items()} for _ in range(2)]
+        self._frames_done = 0
+        self._chunks: dict[tuple[int, int], _Chunk] = {}
+
+    def reset(self) -> None:
+        """Start a new sequence."""
+        self._frames_done = 0
+        for array in self._states[0].values():
+            array.fill(0.0)
+
+    def decode(self, codes: np.ndarray, chunk: int) -> np.ndarray:
+        """Decode the next frames of the sequence.
+
+        Args:
+            codes: integer [frames, groups].
+            chunk: frames per pass (bounded by the engine's profile).
+
+        Returns:
+            float32 [frames * samples_per_frame], in -1 … 1.
+
+        Raises:
+            NumericError: the decoder produced a sample that is not finite.
+        """
+        step = min(chunk, self.max_chunk)
+        parts = [self._run(codes[start : start + step]) for start in range(0, len(codes), step)]
+        return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+
+    def _run(self, codes: np.ndarray) -> np.ndarray:
+        frames = len(codes)
+        bound = self._bind(frames)
+        bound.codes[0] = codes.T
+        positions = np.arange(self._frames_done, self._frames_done + frames)
+        cos, sin = rope_rows(positions, self._config.head_dim, self._config.rope_theta)
+        bound.cos[0], bound.sin[0] = cos, sin
+        bound.mask[0] = sliding_mask(self._frames_done, frames, self._config.sliding_window)
+        bound.bound.run()
+        self._states.reverse()
+        if not np.isfinite(bound.waveform).all():
+            bad = int(np.flatnonzero(~np.isfinite(bound.waveform[0, 0]))[0])
+            frame = self._frames_done + bad // self.samples_per_frame
+            raise NumericError(f"code2wav produced a sample that is not finite in frame {frame}")
+        self._frames_done += frames
+        samples: np.ndarray = bound.waveform[0, 0].copy()
+        return samples
+
+    def _bind(self, frames: int) -> _Chunk:
+        """Buffers for a chunk length; the two sets of state swap roles after each pass, hence the parity in the key."""
+        key = (frames, id(self._states[0]))
+        if key not in self._chunks:
+            if len(self._chunks) > 8:  # odd last chunks of many lengths must not pile up
+                self._chunks.clear()
+            self._chunks[key] = _Chunk(self._engine, self._config, frames, *self._states)
+        return self._chunks[key]
+
+
+class _Chunk:
+    """Buffers of one chunk length bound to (state read, state written)."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: Code2WavConfig,
+        frames: int,
+        state: dict[str, np.ndarray],
+        following: dict[str, np.ndarray],
+    ) -> None:
+        half, keys = config.head_dim // 2, config.sliding_window - 1 + frames
+        self.codes = np.empty((1, config.num_quantizers, frames), np.int64)
+        self.mask = np.empty((1, frames, keys), np.float32)
+        self.cos = np.empty((1, frames, half), np.float32)
+        self.sin = np.empty_like(self.cos)
+        self.waveform = np.empty((1, 1, frames * config.samples_per_frame), np.float32)
+        tensors: dict[str, np.ndarray] = {
+            "codes": self.codes,
+            "attention_mask": self.mask,
+            "rope_cos": self.cos,
+            "rope_sin": self.sin,
+            "waveform": self.waveform,
+            **state,
+            **{f"next_{name}": array for name, array in following.items()},
+        }
+        self.bound: BoundPass = engine.bind("context", tensors)

@@ -1,0 +1,121 @@
+"""The CodePredictor stage: implements the ``Predictor`` protocol over its engine and its small static KV cache.
+
+Positions of one frame (G code groups): 0 holds the Talker's hidden row, 1 the embedding of c0, and
+position j >= 2 the embedding of c_(j-1) from table j-2. The row at position s+1 feeds head s, which
+predicts c_(s+1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpspec_trt.engines.engine import Engine
+from cpspec_trt.errors import EngineError
+from cpspec_trt.files.engine_config import CodePredictorConfig
+from cpspec_trt.files.manifest import ProfileName
+from cpspec_trt.files.sidecars import CodePredictorTables
+from cpspec_trt.stages.decoder_pass import DecoderPass, KeyValueCache, RopeTable
+
+PREFILL_ROWS = 2
+
+
+class CodePredictorStage:
+    """Runs prefill and verify passes for a batch of frames (see ``speculation.predictor.Predictor``)."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: CodePredictorConfig,
+        tables: CodePredictorTables,
+        codec_embedding: np.ndarray,
+        batch: int = 1,
+    ) -> None:
+        """Allocate the cache for a batch.
+
+        Args:
+            engine: the CodePredictor's engine.
+            config: its config.
+            tables: codec embeddings of c1 … and the heads.
+            codec_embedding: the Talker's table, float32 [vocab, talker_hidden], for c0.
+            batch: frames decoded together.
+
+        Raises:
+            EngineError: the KV capacity is smaller than a frame.
+        """
+        self.groups = config.num_code_groups
+        self.codebook = int(tables.lm_heads.shape[1])
+        self.hidden_size = config.decoder.hidden_size
+        self._engine = engine
+        self._width = config.talker_hidden_size
+        self._embeddings = tables.codec_embeddings
+        self._codec_embedding = codec_embedding
+        capacity = engine.manifest.profile("generation").inputs["past_key_0"].max[2]
+        if capacity < self.groups:
+            raise EngineError(
+                f"CodePredictor engine: its KV capacity is {capacity}, a frame needs {self.groups}; "
+                "rebuild the engine with cpspec-build"
+            )
+        self.max_rows = min(engine.manifest.max_new_positions("generation"), capacity - self.groups)
+        self._cache = KeyValueCache(config.decoder, batch, capacity)
+        self._rope = RopeTable(config.decoder, capacity)
+        self._passes: dict[int, tuple[DecoderPass, np.ndarray]] = {}
+        self._lengths = np.zeros(batch, np.int64)
+
+    def start_frame(self, talker_hidden: np.ndarray, first_codes: np.ndarray) -> np.ndarray:
+        """Begin a frame: forget the previous one and run positions 0 and 1.
+
+        Args:
+            talker_hidden: float32 [batch, talker_hidden], post-norm, of the position that produced c0.
+            first_codes: integer [batch], c0.
+
+        Returns:
+            float32 [batch, hidden]: the row head 0 reads. Valid until the next pass.
+        """
+        self._lengths.fill(0)
+        decoder_pass, hidden = self._pass(PREFILL_ROWS)
+        decoder_pass.inputs_embeds[:, 0] = talker_hidden
+        decoder_pass.inputs_embeds[:, 1] = self._codec_embedding[first_codes]
+        decoder_pass.run(self._positions(PREFILL_ROWS))
+        self._lengths.fill(PREFILL_ROWS)
+        return hidden[:, 1]
+
+    def verify(self, codes: np.ndarray) -> np.ndarray:
+        """Feed codes at the next positions of every sequence, without committing them.
+
+        Args:
+            codes: integer [batch, rows]. Rows past the end of a frame are allowed (finished or
+                shorter sequences); their output is meaningless and their KV rows are never read.
+
+        Returns:
+            float32 [batch, rows, hidden], valid until the next pass of the same number of rows.
+        """
+        rows = codes.shape[1]
+        decoder_pass, hidden = self._pass(rows)
+        positions = self._positions(rows)
+        table = np.minimum(positions - PREFILL_ROWS, self.groups - 2)
+        decoder_pass.inputs_embeds[:] = self._embeddings[table, codes]
+        decoder_pass.run(positions)
+        return hidden
+
+    def commit(self, counts: np.ndarray) -> None:
+        """Keep the first ``counts`` (integer [batch]) rows of the last verify pass; the rest is garbage from now on."""
+        self._lengths += counts
+
+    def _positions(self, rows: int) -> np.ndarray:
+        return self._lengths[:, None] + np.arange(rows)
+
+    def _pass(self, rows: int) -> tuple[DecoderPass, np.ndarray]:
+        found = self._passes.get(rows)
+        if found is None:
+            found = self._passes[rows] = self._bind(rows)
+        return found
+
+    def _bind(self, rows: int) -> tuple[DecoderPass, np.ndarray]:
+        batch = len(self._lengths)
+        profile: ProfileName = (
+            "generation" if rows <= self._engine.manifest.max_new_positions("generation") else "context"
+        )
+        embeds = np.zeros((batch, rows, self._width), np.float32)
+        hidden = np.empty((batch, rows, self.hidden_size), np.float32)
+        extra = {"hidden_states": hidden}
+        return DecoderPass(self._engine, profile, self._cache, self._rope, embeds, extra), hidden

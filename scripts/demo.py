@@ -1,0 +1,89 @@
+"""Speak one sentence with the demo voice, autoregressively and with a verify window of 3.
+
+Builds engines from ``assets/demo-voice/checkpoint`` with ``cpspec-build``, writes a request file, runs ``cpspec-infer``
+once per window, and prints a table and each wav's path. ``make demo TEXT="…"`` chooses the sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+CHECKPOINT = ROOT / "assets" / "demo-voice" / "checkpoint"
+WINDOWS = (0, 3)
+
+
+def run(module: str, *arguments: str | Path) -> None:
+    """Run one of the package's commands as a user would; end with its exit code if it fails."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    finished = subprocess.run(command, check=False)
+    if finished.returncode:
+        sys.exit(finished.returncode)
+
+
+def speak(output: Path, text: str, speaker: str, window: int) -> dict[str, object]:
+    """Run ``cpspec-infer`` once and return its response."""
+    directory = output / f"window-{window}"
+    request = directory / "request.json"
+    directory.mkdir(parents=True, exist_ok=True)
+    request.write_text(
+        json.dumps({"speaker": speaker, "requests": [{"messages": [{"role": "assistant", "content": text}]}]}, indent=2)
+    )
+    result = directory / "output.json"
+    run(
+        "cpspec_trt.cli.infer",
+        *("--inputFile", request),
+        *("--talkerEngineDir", output / "engines" / "talker"),
+        *("--outputFile", result),
+        *("--outputAudioDir", directory),
+        *("--cpSpecVerifySize", str(window)),
+    )
+    response = json.loads(result.read_text())["responses"][0]
+    assert isinstance(response, dict)
+    return response
+
+
+def show(responses: dict[int, dict[str, object]]) -> None:
+    """Print what the two runs did, side by side."""
+    table = Table(title="demo voice: a small trained checkpoint with a closed vocabulary")
+    for heading in ("window", "frames", "audio s", "CP passes", "passes/frame", "codes/round", "finish", "wav"):
+        table.add_column(heading, overflow="fold")
+    for window, response in responses.items():
+        predictor = response["code_predictor"]
+        assert isinstance(predictor, dict)
+        frames, milliseconds = response["frames"], response["audio_duration_ms"]
+        assert isinstance(frames, int)
+        assert isinstance(milliseconds, int)
+        per_round = f"{predictor['codes_per_round']:.2f}" if window else "–"
+        table.add_row(
+            str(window) if window else "off",
+            str(frames),
+            f"{milliseconds / 1000:.2f}",
+            str(predictor["passes"]),
+            f"{predictor['passes'] / max(frames, 1):.1f}",
+            per_round,
+            str(response["finish_reason"]),
+            str(response["audio_file"]),
+        )
+    Console().print(table)
+
+
+@click.command()
+@click.option("--text", required=True, help="What to say; the voice knows the words of vocabulary.txt only.")
+@click.option("--speaker", required=True, help="vivian or ryan.")
+@click.option("--output", type=click.Path(path_type=Path), required=True, help="Where engines and speech go.")
+def main(text: str, speaker: str, output: Path) -> None:
+    """Build the demo engines and speak."""
+    run("cpspec_trt.cli.build", "--checkpoint", CHECKPOINT, "--engineDir", output / "engines")
+    show({window: speak(output, text, speaker, window) for window in WINDOWS})
+
+
+if __name__ == "__main__":
+    main()
