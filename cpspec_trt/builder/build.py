@@ -1,0 +1,157 @@
+"""From an exported component to an engine directory, and from a checkpoint to all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cpspec_trt.builder import onnxruntime as embedded
+from cpspec_trt.builder.backends import choose_backend
+from cpspec_trt.builder.exported import ExportedComponent, read_export
+from cpspec_trt.builder.placement import check_replaceable, keep_foreign_files, place
+from cpspec_trt.builder.profiles import CODE2WAV, CODE_PREDICTOR, TALKER, BuildLimits, BuildPlan, plan
+from cpspec_trt.errors import EngineError
+from cpspec_trt.files.atomic import atomic_directory, scratch_directory
+from cpspec_trt.files.json_io import write_json_atomic
+from cpspec_trt.files.manifest import Manifest, describe_file, write_manifest
+from cpspec_trt.graphs.export import DIRECTORIES, export_checkpoint
+
+COMPONENTS = (TALKER, CODE_PREDICTOR, CODE2WAV)
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltEngine:
+    """A finished engine directory; ``notes`` are what its user should know, one sentence each."""
+
+    directory: Path
+    plan: BuildPlan
+    manifest: Manifest
+    notes: tuple[str, ...]
+
+
+def engine_directory(engine_dir: Path, component: str) -> Path:
+    """Where one component's engine goes: code2wav into a directory of that name, as ``audio_build`` does."""
+    if component == CODE2WAV and engine_dir.resolve().name != CODE2WAV:
+        return engine_dir / CODE2WAV
+    return engine_dir
+
+
+def build_engine(
+    onnx_dir: Path, engine_dir: Path, limits: BuildLimits, backend: str = "auto", *, link_weights: bool = False
+) -> BuiltEngine:
+    """Build the engine of one exported component.
+
+    The engine directory is swapped in as a whole: an interrupted build leaves what was there, and
+    of two builds into one directory one whole engine stays. Files that no build wrote are kept.
+
+    Args:
+        onnx_dir: one component as ``cpspec-export`` writes it.
+        engine_dir: where the engine goes (code2wav: into ``code2wav/`` inside, unless that is its name).
+        limits: sizes of the profiles.
+        backend: see ``backends.choose_backend``.
+        link_weights: share the weights' bytes with the export; only if the export will not change any more.
+
+    Raises:
+        UsageError: limits that fit no engine, or no such directory.
+        EngineError: the export is damaged, or the engine cannot be written or loaded.
+        UnsupportedError: another system's export, or a backend this release lacks.
+    """
+    choose_backend(backend)
+    return build_exported(read_export(onnx_dir), engine_dir, limits, backend, link_weights=link_weights)
+
+
+def build_exported(
+    exported: ExportedComponent, engine_dir: Path, limits: BuildLimits, backend: str = "auto", *, link_weights: bool
+) -> BuiltEngine:
+    """As ``build_engine``, for an export that was read already."""
+    name, note = choose_backend(backend)
+    build_plan = plan(exported.config, exported.inputs, limits)
+    target = engine_directory(engine_dir, build_plan.component)
+    try:
+        check_replaceable(target)
+        with atomic_directory(target) as directory:
+            manifest = _fill(directory, exported, build_plan, name, link_weights)
+            keep_foreign_files(target, directory)
+    except OSError as fault:
+        raise EngineError(f"{target}: the engine cannot be written: {fault}; check the place and its space") from fault
+    return BuiltEngine(target, build_plan, manifest, (*build_plan.notes, *([note] if note else [])))
+
+
+def build_checkpoint(
+    checkpoint: Path,
+    engine_root: Path,
+    limits: Mapping[str, BuildLimits],
+    backend: str = "auto",
+    onnx_dir: Path | None = None,
+    progress: Progress = lambda line: None,
+) -> list[BuiltEngine]:
+    """Export a checkpoint and build every component into ``engine_root/{talker,code_predictor,code2wav}``.
+
+    Args:
+        checkpoint: a Qwen3-TTS checkpoint directory.
+        engine_root: made if missing.
+        limits: per component.
+        backend: see ``backends.choose_backend``.
+        onnx_dir: where the export goes and stays; None exports to a temporary directory beside the
+            engines, whose weights become the engines' without a copy.
+        progress: called with one line per step.
+
+    Raises:
+        CheckpointError: the checkpoint is incomplete or damaged.
+        UsageError, EngineError, UnsupportedError: as ``build_engine``.
+    """
+    choose_backend(backend)
+    for component in COMPONENTS:
+        check_replaceable(engine_root / component)
+    if onnx_dir is not None:
+        return _export_and_build(checkpoint, engine_root, limits, backend, onnx_dir, False, progress)
+    with scratch_directory(engine_root / "onnx") as scratch:
+        return _export_and_build(checkpoint, engine_root, limits, backend, scratch, True, progress)
+
+
+def _export_and_build(
+    checkpoint: Path,
+    engine_root: Path,
+    limits: Mapping[str, BuildLimits],
+    backend: str,
+    onnx_dir: Path,
+    link_weights: bool,
+    progress: Progress,
+) -> list[BuiltEngine]:
+    progress(f"exporting {checkpoint}")
+    export_checkpoint(checkpoint, onnx_dir, COMPONENTS)
+    built = []
+    for component in COMPONENTS:
+        progress(f"building {component}")
+        source, target = onnx_dir / DIRECTORIES[component], engine_root / component
+        built.append(build_engine(source, target, limits[component], backend, link_weights=link_weights))
+    return built
+
+
+def _fill(
+    directory: Path, exported: ExportedComponent, build_plan: BuildPlan, backend: str, link_weights: bool
+) -> Manifest:
+    """Write everything of an engine directory, the manifest last."""
+    files = embedded.write_engine(exported, build_plan.component, directory, link_weights)
+    sidecars = [directory / path.name for path in exported.sidecars()]
+    for path in sidecars:
+        place(exported.directory / path.name, path, link_weights)
+    write_json_atomic(directory / "config.json", {**exported.config_json, "builder_config": dict(build_plan.limits)})
+    manifest = Manifest(
+        backend=backend,
+        backend_version=embedded.backend_version(),
+        component=build_plan.component,
+        model=build_plan.model,
+        checkpoint_fingerprint=exported.config.checkpoint_fingerprint,
+        precision=exported.precision,
+        inputs=exported.inputs,
+        outputs=exported.outputs,
+        profiles=build_plan.profiles,
+        limits=build_plan.limits,
+        files=tuple(describe_file(path) for path in files),
+        sidecars=tuple(describe_file(path) for path in sidecars),
+    )
+    write_manifest(directory, manifest)
+    return manifest

@@ -1,0 +1,70 @@
+"""The embedded backend: an ONNX Runtime engine is the exported graph under the engine's own file names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnxruntime
+
+from cpspec_trt.builder.exported import ExportedComponent, external_fields
+from cpspec_trt.builder.placement import place
+from cpspec_trt.builder.profiles import CODE2WAV
+from cpspec_trt.errors import EngineError
+
+BACKEND = "onnxruntime"
+_ERRORS_ONLY = 3
+
+
+def backend_version() -> str:
+    """Version of the ONNX Runtime that is installed here."""
+    return str(onnxruntime.__version__)
+
+
+def write_engine(exported: ExportedComponent, component: str, directory: Path, link_weights: bool) -> list[Path]:
+    """Write the engine's files into ``directory`` and open them once.
+
+    Args:
+        exported: the component.
+        component: its name, which decides the file's name (``llm.onnx`` or ``code2wav.onnx``).
+        directory: exists.
+        link_weights: give the weights a second name instead of a copy. Only safe when nobody will
+            write to the exported file again.
+
+    Returns:
+        The graph, then the weights if they lie in a file of their own.
+
+    Raises:
+        EngineError: ONNX Runtime cannot load the graph; its message is part of the error.
+    """
+    graph = directory / ("code2wav.onnx" if component == CODE2WAV else "llm.onnx")
+    weights = directory / f"{graph.name}.data"
+    files = [graph]
+    if exported.data_file is not None:
+        place(exported.data_file, weights, link_weights)
+        files.append(weights)
+    graph.write_bytes(_with_location(exported.model, weights.name).SerializeToString(deterministic=True))
+    _check_loads(graph)
+    return files
+
+
+def _with_location(model: onnx.ModelProto, location: str) -> onnx.ModelProto:
+    renamed = onnx.ModelProto()
+    renamed.CopyFrom(model)
+    for tensor in renamed.graph.initializer:
+        if external_fields(tensor):
+            next(entry for entry in tensor.external_data if entry.key == "location").value = location
+    return renamed
+
+
+def _check_loads(graph: Path) -> None:
+    """Open the engine without optimising or repacking, so that the weights are mapped and not copied."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _ERRORS_ONLY
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    try:
+        onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    except Exception as fault:  # ONNX Runtime raises a class per status code, without a common base
+        message = " ".join(str(fault).split())
+        raise EngineError(f"ONNX Runtime {backend_version()} cannot load the exported graph: {message}") from fault

@@ -1,0 +1,264 @@
+"""The build plan: which shapes each input of an engine may take, under each of its two profiles.
+
+One rule makes self-speculation possible: an engine whose ``model`` ends in ``_code_predictor`` takes
+up to ``MAX_VERIFY_ROWS`` new positions per sequence under its generation profile, instead of one.
+``opt`` stays at one position, so that a backend tunes for the same step as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+
+from cpspec_trt.errors import EngineError, UsageError
+from cpspec_trt.files.engine_config import (
+    MAX_VERIFY_ROWS,
+    Code2WavConfig,
+    CodePredictorConfig,
+    ComponentConfig,
+    TalkerConfig,
+    is_code_predictor,
+)
+from cpspec_trt.files.manifest import Profile, ProfileName, ShapeRange, TensorInfo
+
+MAX_EXTENT = 131_072  # positions, frames or sequences; a larger limit is a typing error
+FRAME_START_ROWS = 2  # a CodePredictor frame begins with the Talker's hidden row and the embedding of c0
+CAPACITY_STEP = 8
+DYNAMIC = -1
+TALKER, CODE_PREDICTOR, CODE2WAV = "talker", "code_predictor", "code2wav"
+
+_DECODER = ("max_batch_size", "max_input_len", "opt_input_len", "max_kv_cache_capacity")
+_CODE2WAV = ("max_batch_size", "min_code_len", "opt_code_len", "max_code_len")
+
+Extent = tuple[int, int, int]  # min, opt, max of one dynamic dimension
+Axis = int | str  # a fixed size, or the name of a dynamic dimension
+_BATCH, _NEW, _CAPACITY, _KEYS = "batch", "new positions", "KV capacity", "keys"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildLimits:
+    """Sizes a build is asked for; the defaults are those of the reference builders.
+
+    Positions and frames are per sequence. ``opt_input_len`` 0 means half of ``max_input_len``.
+    """
+
+    max_input_len: int = 1024
+    opt_input_len: int = 0
+    max_batch_size: int = 4
+    max_kv_cache_capacity: int = 4096
+    min_code_len: int = 1
+    opt_code_len: int = 300
+    max_code_len: int = 2000
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that no engine can have.
+
+        Raises:
+            UsageError: names the flag, the value and what is allowed.
+        """
+        for field, value in asdict(self).items():
+            low = 0 if field == "opt_input_len" else 1
+            if not low <= value <= MAX_EXTENT:
+                raise UsageError(f"{flag_of(field)} is {value}; it must lie in {low} … {MAX_EXTENT}")
+        self._ordered("opt_input_len", "max_input_len")
+        self._ordered("min_code_len", "opt_code_len")
+        self._ordered("opt_code_len", "max_code_len")
+
+    def _ordered(self, smaller: str, larger: str) -> None:
+        low, high = getattr(self, smaller), getattr(self, larger)
+        if low > high:
+            raise UsageError(
+                f"{flag_of(smaller)} {low} is larger than {flag_of(larger)} {high}; lower the one or raise the other"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """What will be built for one component.
+
+    Attributes:
+        component: ``talker``, ``code_predictor`` or ``code2wav``, also the name of its engine directory.
+        model: the config's ``model``.
+        is_code_predictor: whether the generation profile was widened.
+        profiles: context and generation, each with a range for every input.
+        limits: the sizes in force for this component, as the manifest records them.
+        widened: inputs whose generation max is larger than it would be without speculation.
+        notes: what the plan changed or noticed, one sentence each.
+    """
+
+    component: str
+    model: str
+    is_code_predictor: bool
+    profiles: tuple[Profile, Profile]
+    limits: Mapping[str, int]
+    widened: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def component_of(config: ComponentConfig) -> str:
+    """Name of a component, which is also the name of its engine directory."""
+    if isinstance(config, Code2WavConfig):
+        return CODE2WAV
+    return CODE_PREDICTOR if is_code_predictor(config.model) else TALKER
+
+
+def flag_of(field: str) -> str:
+    """The command-line flag that sets a field of ``BuildLimits`` (max_kv_cache_capacity: --maxKVCacheCapacity)."""
+    first, *rest = field.split("_")
+    return "--" + first + "".join("KV" if word == "kv" else word.capitalize() for word in rest)
+
+
+def plan(config: ComponentConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:
+    """Both profiles of a component.
+
+    Args:
+        config: the component's config.
+        inputs: the graph's inputs; -1 marks a dynamic dimension.
+        limits: the sizes asked for.
+
+    Returns:
+        A plan in which every input has a range with min <= opt <= max in every dimension. Decoders
+        get 1 … ``max_input_len`` new positions under context and one under generation (1, opt 1,
+        max ``MAX_VERIFY_ROWS`` for a CodePredictor, together with masks and rope rows). A Talker's KV
+        cache may have any capacity up to the limit; a CodePredictor's is fixed to a frame plus one
+        verify pass. code2wav takes ``min_code_len`` … ``max_code_len`` frames under both profiles:
+        streaming decodes chunks of the same sizes as whole files.
+
+    Raises:
+        UsageError: the limits do not fit this component.
+        EngineError: the graph's inputs are not those that the config asks for.
+    """
+    if isinstance(config, Code2WavConfig):
+        return _plan_code2wav(config, inputs, limits)
+    if isinstance(config, CodePredictorConfig):
+        return _plan_code_predictor(config, inputs, limits)
+    return _plan_talker(config, inputs, limits)
+
+
+def _plan_talker(config: TalkerConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:
+    capacity, positions = limits.max_kv_cache_capacity, config.decoder.max_position_embeddings
+    if limits.max_input_len > capacity:
+        raise UsageError(
+            f"--maxInputLen {limits.max_input_len} is larger than --maxKVCacheCapacity {capacity}: "
+            "a prompt must fit into the KV cache"
+        )
+    notes = []
+    if capacity > positions:
+        notes.append(f"the KV capacity {capacity} exceeds the {positions} positions the model was made for")
+    dynamic = {_BATCH: _up_to(limits.max_batch_size), _CAPACITY: _up_to(capacity)}
+    axes = _decoder_axes(config, config.decoder.hidden_size) | {"last_row": (_BATCH, 1)}
+    profiles = _profiles(axes, inputs, dynamic, _context(limits), (1, 1, 1))
+    return BuildPlan(TALKER, config.model, False, profiles, _in_force(limits, _DECODER), (), tuple(notes))
+
+
+def _plan_code_predictor(config: CodePredictorConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:
+    if limits.max_input_len < FRAME_START_ROWS:
+        raise UsageError(
+            f"--maxInputLen {limits.max_input_len} is too small: a CodePredictor frame starts with "
+            f"{FRAME_START_ROWS} positions"
+        )
+    groups, notes = config.num_code_groups, []
+    if limits.max_input_len > groups:
+        notes.append(f"a frame has {groups} positions, so the context profile ends there")
+        limits = replace(limits, max_input_len=groups, opt_input_len=min(limits.opt_input_len, groups))
+    capacity = code_predictor_capacity(groups)
+    limits = replace(limits, max_kv_cache_capacity=capacity)
+    notes.append(f"the KV cache has {capacity} rows: a frame and one verify pass of {MAX_VERIFY_ROWS}")
+    dynamic = {_BATCH: _up_to(limits.max_batch_size), _CAPACITY: (capacity, capacity, capacity)}
+    axes = _decoder_axes(config, config.talker_hidden_size)
+    profiles = _profiles(axes, inputs, dynamic, _context(limits), (1, 1, MAX_VERIFY_ROWS))
+    widened = tuple(info.name for info in inputs if _NEW in axes[info.name])
+    return BuildPlan(CODE_PREDICTOR, config.model, True, profiles, _in_force(limits, _DECODER), widened, tuple(notes))
+
+
+def _plan_code2wav(config: Code2WavConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:
+    frames = (limits.min_code_len, limits.opt_code_len, limits.max_code_len)
+    past = config.sliding_window - 1
+    dynamic = {
+        _BATCH: _up_to(limits.max_batch_size),
+        _KEYS: (past + frames[0], past + frames[1], past + frames[2]),
+    }
+    half = config.head_dim // 2
+    axes: dict[str, tuple[Axis, ...]] = {
+        "codes": (_BATCH, config.num_quantizers, _NEW),
+        "attention_mask": (_BATCH, _NEW, _KEYS),
+        "rope_cos": (_BATCH, _NEW, half),
+        "rope_sin": (_BATCH, _NEW, half),
+    }
+    axes |= {info.name: (_BATCH, *info.shape[1:]) for info in inputs if info.name.startswith("state_")}
+    profiles = _profiles(axes, inputs, dynamic, frames, frames)
+    return BuildPlan(CODE2WAV, config.model, False, profiles, _in_force(limits, _CODE2WAV), (), ())
+
+
+def code_predictor_capacity(groups: int) -> int:
+    """KV rows of a CodePredictor: a whole frame, plus one pass that overhangs its end, in whole steps."""
+    return -(-(groups + MAX_VERIFY_ROWS) // CAPACITY_STEP) * CAPACITY_STEP
+
+
+def _up_to(size: int) -> Extent:
+    return 1, size, size
+
+
+def _context(limits: BuildLimits) -> Extent:
+    return 1, limits.opt_input_len or max(limits.max_input_len // 2, 1), limits.max_input_len
+
+
+def _in_force(limits: BuildLimits, names: Sequence[str]) -> Mapping[str, int]:
+    effective = replace(limits, opt_input_len=_context(limits)[1])
+    return MappingProxyType({name: getattr(effective, name) for name in names})
+
+
+def _decoder_axes(config: TalkerConfig | CodePredictorConfig, width: int) -> dict[str, tuple[Axis, ...]]:
+    decoder = config.decoder
+    half, cache = decoder.head_dim // 2, (_BATCH, decoder.num_key_value_heads, _CAPACITY, decoder.head_dim)
+    axes: dict[str, tuple[Axis, ...]] = {
+        "inputs_embeds": (_BATCH, _NEW, width),
+        "attention_mask": (_BATCH, _NEW, _CAPACITY),
+        "rope_cos": (_BATCH, _NEW, half),
+        "rope_sin": (_BATCH, _NEW, half),
+        "write_indices": (_BATCH,),
+    }
+    return axes | {
+        f"past_{kind}_{layer}": cache for layer in range(decoder.num_hidden_layers) for kind in ("key", "value")
+    }
+
+
+def _profiles(
+    axes: Mapping[str, tuple[Axis, ...]],
+    inputs: Sequence[TensorInfo],
+    dynamic: Mapping[str, Extent],
+    context: Extent,
+    generation: Extent,
+) -> tuple[Profile, Profile]:
+    _check_names(axes, inputs)
+
+    def profile(name: ProfileName, new: Extent) -> Profile:
+        extents = {**dynamic, _NEW: new}
+        return Profile(name, MappingProxyType({info.name: _range(info, axes[info.name], extents) for info in inputs}))
+
+    return profile("context", context), profile("generation", generation)
+
+
+def _range(info: TensorInfo, axes: tuple[Axis, ...], extents: Mapping[str, Extent]) -> ShapeRange:
+    sizes = [extents[axis] if isinstance(axis, str) else (axis, axis, axis) for axis in axes]
+    agree = len(sizes) == len(info.shape) and all(
+        size == DYNAMIC or (size, size, size) == extent for size, extent in zip(info.shape, sizes, strict=True)
+    )
+    if not agree:
+        raise EngineError(
+            f"graph input {info.name!r} has shape {list(info.shape)}, config.json asks for {list(axes)}; "
+            "model.onnx and config.json belong to different exports, export again with cpspec-export"
+        )
+    found = ShapeRange(*(tuple(extent[bound] for extent in sizes) for bound in range(3)))
+    if fault := found.fault():
+        raise EngineError(f"graph input {info.name!r}: {fault}; export again with cpspec-export")
+    return found
+
+
+def _check_names(axes: Mapping[str, tuple[Axis, ...]], inputs: Sequence[TensorInfo]) -> None:
+    names = [info.name for info in inputs]
+    if unknown := [name for name in names if name not in axes]:
+        raise EngineError(f"graph input {unknown[0]!r} has no place in the build plan; export again with cpspec-export")
+    if missing := [name for name in axes if name not in names]:
+        raise EngineError(f"the graph lacks the input {missing[0]!r}; export again with cpspec-export")

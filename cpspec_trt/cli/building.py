@@ -1,0 +1,131 @@
+"""What ``cpspec-build`` does between its flags and the engine directories."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from cpspec_trt.builder.backends import AUTO, choose_backend
+from cpspec_trt.builder.build import COMPONENTS, BuiltEngine, build_checkpoint, build_exported
+from cpspec_trt.builder.exported import read_export
+from cpspec_trt.builder.presets import Preset, read_preset
+from cpspec_trt.builder.preview import plan_checkpoint
+from cpspec_trt.builder.profiles import BuildLimits, BuildPlan, flag_of, plan
+from cpspec_trt.builder.verify import verify_engines
+from cpspec_trt.errors import UsageError
+from cpspec_trt.report.plan_table import print_plan
+
+_PIPE_WIDTH = 160  # a table that goes into a file or a pipe is not cut to 80 columns
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """The flags of ``cpspec-build``; ``limits`` holds those given on the command line, by field of BuildLimits."""
+
+    onnx_dir: Path | None
+    engine_dir: Path | None
+    checkpoint: Path | None
+    preset: Path | None
+    backend: str | None
+    limits: Mapping[str, int]
+    dry_run: bool
+    verify: bool
+    debug: bool
+
+
+def run_build(options: BuildOptions) -> None:
+    """Check the flags, then verify, print the plan, or build.
+
+    Raises:
+        CpspecError: as the builder raises it.
+    """
+    if options.verify:
+        _verify(options)
+        return
+    target = None if options.dry_run else _engine_dir(options)
+    preset = read_preset(options.preset) if options.preset else Preset()
+    limits = {name: _merged(preset, name, options.limits) for name in COMPONENTS}
+    backend = options.backend or preset.backend or AUTO
+    choose_backend(backend)
+    if options.checkpoint is not None:
+        _build_checkpoint(options, options.checkpoint, target, limits, backend)
+    elif options.onnx_dir is not None:
+        _build_component(options, options.onnx_dir, target, limits, backend)
+    else:
+        raise UsageError("--onnxDir is missing: give an exported component, or a checkpoint with --checkpoint")
+
+
+def _engine_dir(options: BuildOptions) -> Path:
+    if options.engine_dir is None:
+        raise UsageError("--engineDir is missing: give the directory of the engine")
+    return options.engine_dir
+
+
+def _merged(preset: Preset, component: str, given: Mapping[str, int]) -> BuildLimits:
+    return BuildLimits(**{**preset.limits(component), **given})
+
+
+def _verify(options: BuildOptions) -> None:
+    if options.onnx_dir or options.checkpoint or options.dry_run:
+        raise UsageError("--verify checks engines that exist: give it --engineDir only")
+    for directory, manifest in verify_engines(_engine_dir(options)):
+        size = sum(file.bytes for file in (*manifest.files, *manifest.sidecars))
+        click.echo(f"{manifest.component}: {directory} is what was built ({size / 1e6:.1f} MB hashed)")
+
+
+def _build_checkpoint(
+    options: BuildOptions, checkpoint: Path, target: Path | None, limits: Mapping[str, BuildLimits], backend: str
+) -> None:
+    if target is None or options.debug:
+        _show(plan_checkpoint(checkpoint, limits))
+    if target is not None:
+        for built in build_checkpoint(checkpoint, target, limits, backend, options.onnx_dir, _progress):
+            _announce(built)
+
+
+def _build_component(
+    options: BuildOptions, onnx_dir: Path, target: Path | None, limits: Mapping[str, BuildLimits], backend: str
+) -> None:
+    exported = read_export(onnx_dir)
+    wanted = limits[exported.component]
+    build_plan = plan(exported.config, exported.inputs, wanted)
+    _warn_about_unused(build_plan, options.limits)
+    if target is None or options.debug:
+        _show([build_plan])
+    if target is not None:
+        _progress(f"building {exported.component}")
+        _announce(build_exported(exported, target, wanted, backend, link_weights=False))
+
+
+def _warn_about_unused(build_plan: BuildPlan, given: Mapping[str, int]) -> None:
+    for field in fields(BuildLimits):
+        if field.name in given and field.name not in build_plan.limits:
+            click.echo(f"warning: {flag_of(field.name)} means nothing for {build_plan.component}", err=True)
+
+
+def _show(plans: Sequence[BuildPlan]) -> None:
+    print_plan(plans, Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH))
+    for build_plan in plans:
+        _print_notes(build_plan.component, build_plan.notes)
+
+
+def _progress(line: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"{line} …", err=True)
+
+
+def _announce(built: BuiltEngine) -> None:
+    _print_notes(built.plan.component, built.notes)
+    manifest, size = built.manifest, sum(file.bytes for file in built.manifest.files)
+    what = f"{manifest.files[0].name}, {size / 1e6:.1f} MB, {manifest.backend} {manifest.backend_version}"
+    click.echo(f"{manifest.component}: {built.directory} ({what})")
+
+
+def _print_notes(component: str, notes: Sequence[str]) -> None:
+    for note in notes:
+        click.echo(f"note: {component}: {note}", err=True)
