@@ -1,0 +1,126 @@
+"""Who speaks, in which language: speaker, language and instruct of a request against the Talker's config.
+
+Names are compared without regard to case. What the three kinds of checkpoint accept:
+
+============== ======================= ====================================================
+kind           speaker                 instruct
+============== ======================= ====================================================
+custom_voice   required, from the list optional; dropped with a warning by the 0.6B model
+voice_design   refused                 describes the voice; empty is allowed with a warning
+base           (clones a recording: not supported)
+============== ======================= ====================================================
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cpspec_trt.errors import CheckpointError, RequestError, UnsupportedError
+from cpspec_trt.files.engine_config import TalkerConfig
+
+AUTO_LANGUAGE = "auto"
+CUSTOM_VOICE, VOICE_DESIGN, BASE = "custom_voice", "voice_design", "base"
+SIZE_WITHOUT_INSTRUCT = "0b6"
+_DIALECT_LANGUAGES = (AUTO_LANGUAGE, "chinese")
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A resolved voice.
+
+    Attributes:
+        speaker_id: codec id of the speaker, None for VoiceDesign.
+        language_id: codec id of the language or dialect, None for automatic.
+        instruct: the instruction that takes effect, "" for none.
+        warnings: what was changed or will surprise, one sentence each.
+    """
+
+    speaker_id: int | None
+    language_id: int | None
+    instruct: str
+    warnings: tuple[str, ...]
+
+
+def resolve_voice(config: TalkerConfig, speaker: str, language: str, instruct: str) -> Voice:
+    """Resolve the names of one request; "" means not given, and language "" means automatic.
+
+    A speaker whose home is a dialect speaks it when the language is automatic or Chinese. Dialects may
+    also be asked for by name, with any speaker.
+
+    Raises:
+        RequestError: an unknown name (the message gives the nearest one and the list), no speaker for
+            CustomVoice, a speaker for VoiceDesign.
+        UnsupportedError: the checkpoint is neither CustomVoice nor VoiceDesign.
+        CheckpointError: a speaker's dialect is not among the languages.
+    """
+    if config.model_type not in (CUSTOM_VOICE, VOICE_DESIGN):
+        raise UnsupportedError(
+            f"tts_model_type is {config.model_type!r}: only {CUSTOM_VOICE} and {VOICE_DESIGN} checkpoints can speak "
+            "here, voice cloning is not supported; use a CustomVoice or VoiceDesign checkpoint"
+        )
+    name, speaker_id = _speaker(config, speaker)
+    effective, warnings = _instruct(config, instruct)
+    return Voice(speaker_id, _language_id(config, name, language), effective, warnings)
+
+
+def _speaker(config: TalkerConfig, speaker: str) -> tuple[str, int | None]:
+    if config.model_type == VOICE_DESIGN:
+        if speaker:
+            raise RequestError(
+                f"field 'speaker' is {speaker!r}, but a VoiceDesign checkpoint has no named speakers; "
+                "remove it and describe the voice in 'instruct'"
+            )
+        return "", None
+    known = _lowered(config.speakers)
+    if not speaker:
+        raise RequestError(f"field 'speaker' is missing; a CustomVoice checkpoint needs one of: {_listed(known)}")
+    name = speaker.lower()
+    if name not in known:
+        raise RequestError(_unknown("speaker", speaker, known))
+    return name, known[name]
+
+
+def _language_id(config: TalkerConfig, speaker: str, language: str) -> int | None:
+    known = _lowered(config.languages)
+    name = language.lower() or AUTO_LANGUAGE
+    dialect = _lowered(config.dialects).get(speaker)
+    if dialect is not None and name in _DIALECT_LANGUAGES:
+        name = dialect.lower()
+        if name not in known:
+            raise CheckpointError(
+                f"config.json: the dialect {dialect!r} of speaker {speaker!r} is not among the languages "
+                f"({_listed(known)}); the checkpoint's codec_language_id is incomplete"
+            )
+    if name == AUTO_LANGUAGE:
+        return None
+    if name not in known:
+        raise RequestError(_unknown("language", language, [AUTO_LANGUAGE, *known]))
+    return known[name]
+
+
+def _instruct(config: TalkerConfig, instruct: str) -> tuple[str, tuple[str, ...]]:
+    if config.model_type == CUSTOM_VOICE and config.model_size == SIZE_WITHOUT_INSTRUCT and instruct:
+        return "", (
+            "field 'instruct' is ignored: the 0.6B CustomVoice checkpoint (tts_model_size 0b6) takes no instructions",
+        )
+    if config.model_type == VOICE_DESIGN and not instruct:
+        return "", ("field 'instruct' is empty: a VoiceDesign checkpoint then picks a voice of its own",)
+    return instruct, ()
+
+
+def _lowered(mapping: Mapping[str, _Value]) -> dict[str, _Value]:
+    return {name.lower(): value for name, value in mapping.items()}
+
+
+def _unknown(field: str, value: str, known: Iterable[str]) -> str:
+    nearest = difflib.get_close_matches(value.lower(), list(known), n=1)
+    hint = f", did you mean {nearest[0]!r}?" if nearest else ";"
+    return f"field {field!r} is {value!r}, which this checkpoint does not know{hint} known: {_listed(known)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
