@@ -1,0 +1,150 @@
+"""A frame: c1 from the prefill row, then rounds until every row holds all its codes.
+
+The autoregressive frame is the same loop with nothing drafted. Both go through the same heads, filter and draw,
+so where the predictor's rows are the same bits, greedy codes are the same codes with and without speculation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cpspec_trt.errors import EngineError, UsageError
+from cpspec_trt.kernels.protocol import F32, I64, FilterParameters, Kernels
+from cpspec_trt.speculation.predictor import Predictor
+from cpspec_trt.speculation.round import FrameState, Outcome, RoundRunner
+from cpspec_trt.speculation.rules import GreedyRule, RejectionRule, RowSampling, Rule
+from cpspec_trt.speculation.statistics import SpeculationStatistics
+
+MIN_WINDOW = 2
+MAX_WINDOW = 8
+MAX_GROUPS = 256  # a stream word gives m and the depth eight bits each
+
+RuleFactory = Callable[[Kernels, int, int, int], Rule]
+
+
+class FrameDecoder:
+    """Completes frames with the CodePredictor, autoregressively or by drafting from its own heads."""
+
+    def __init__(
+        self,
+        kernels: Kernels,
+        predictor: Predictor,
+        heads: F32,
+        window: int,
+        max_batch: int = 1,
+        sampling_rule: RuleFactory = RejectionRule,
+    ) -> None:
+        """Bind every buffer for the largest batch.
+
+        Args:
+            kernels: the operations.
+            predictor: the CodePredictor's body.
+            heads: float32 [G-1, V, H]; head s predicts c_(s+1).
+            window: rows of a verify pass, 2 to 8; 0 decodes autoregressively.
+            max_batch: the largest batch ``decode`` will be given.
+            sampling_rule: acceptance rule of batches that sample; a batch of greedy rows is greedy under any.
+
+        Raises:
+            UsageError: the window is neither 0 nor 2 to 8.
+            EngineError: the heads do not fit the predictor.
+        """
+        if window != 0 and not MIN_WINDOW <= window <= MAX_WINDOW:
+            raise UsageError(f"the verify window must be 0 or {MIN_WINDOW} to {MAX_WINDOW}, not {window}")
+        expected = (predictor.groups - 1, predictor.codebook, predictor.hidden_size)
+        if heads.shape != expected or not 2 <= predictor.groups <= MAX_GROUPS:
+            raise EngineError(
+                f"CodePredictor heads have shape {heads.shape}, the engine needs {expected} "
+                f"with 2 to {MAX_GROUPS} code groups; use the lm_heads of the same export"
+            )
+        self._predictor = predictor
+        self._max_drafts = max(window - 1, 0)
+        self._speculative = window > 0
+        rows = max_batch * self._max_drafts, max_batch * (self._max_drafts + 1)
+        self._greedy = GreedyRule(kernels, *rows, predictor.codebook)
+        self._sampling = sampling_rule(kernels, *rows, predictor.codebook)
+        contiguous = np.ascontiguousarray(heads, np.float32)
+        self._rounds = RoundRunner(kernels, predictor, contiguous, self._max_drafts, max_batch)
+        self._codes = np.empty((max_batch, predictor.groups), np.int64)
+        self._last = np.empty(max_batch, np.int64)
+        self._context = np.empty((max_batch, predictor.hidden_size), np.float32)
+        self._counters = _FrameCounters(max_batch, self._max_drafts)
+
+    def decode(
+        self,
+        talker_hidden: F32,
+        first_codes: I64,
+        seeds: np.ndarray,
+        frames: np.ndarray,
+        filters: Sequence[FilterParameters],
+        codes_out: np.ndarray,
+        statistics: Sequence[SpeculationStatistics],
+    ) -> None:
+        """Complete one frame per row.
+
+        Args:
+            talker_hidden: float32 [B, T], the Talker's row that produced c0.
+            first_codes: int64 [B], c0.
+            seeds: uint64 [B], effective seed of each row's request.
+            frames: integer [B], index of the frame within its request.
+            filters: validated filter parameters per row.
+            codes_out: integer [B, G], written.
+            statistics: counters per row, added to once the frame is complete.
+
+        Raises:
+            RowNumericError: the logits of a row allow no draw; it names row, frame and depth, and its
+                ``of_request`` names the request. ``codes_out`` and ``statistics`` are untouched then.
+        """
+        batch = len(first_codes)
+        state = FrameState(
+            self._codes[:batch], self._last[:batch], self._context[:batch], RowSampling.pack(filters, seeds, frames)
+        )
+        rule = self._greedy if all(each.greedy for each in filters) else self._sampling
+        state.codes[:, 0] = first_codes
+        state.last.fill(0)
+        state.context[:] = self._predictor.start_frame(talker_hidden, first_codes)
+        self._rounds.decide_first(state, rule)
+        self._counters.start(batch)
+        while (state.last < state.codes.shape[1] - 1).any():
+            self._counters.add(self._rounds.run(state, rule))
+        codes_out[:] = state.codes
+        names = [self._rule_name(each) for each in filters]
+        self._counters.report(statistics, names)
+
+    def _rule_name(self, filters: FilterParameters) -> str | None:
+        if not self._speculative:
+            return None
+        return self._greedy.name if filters.greedy else self._sampling.name
+
+
+class _FrameCounters:
+    """Counts of the frame in work, as arrays over the batch, so that a round costs no Python per row."""
+
+    def __init__(self, max_batch: int, max_drafts: int) -> None:
+        self._rounds = np.zeros(max_batch, np.int64)
+        self._codes = np.zeros(max_batch, np.int64)
+        self._by_offset = np.zeros((max_batch, 3, max_drafts), np.int64)
+        self._offsets = np.arange(max_drafts)
+
+    def start(self, batch: int) -> None:
+        self._rounds[:batch] = 0
+        self._codes[:batch] = 0
+        self._by_offset[:batch] = 0
+
+    def add(self, outcome: Outcome) -> None:
+        rows, proposed, accepted = outcome.rows, outcome.proposed[:, None], outcome.accepted[:, None]
+        self._rounds[rows] += 1
+        self._codes[rows] += outcome.accepted + 1
+        self._by_offset[rows, 0] += self._offsets < proposed
+        self._by_offset[rows, 1] += (self._offsets < proposed) & (self._offsets <= accepted)
+        self._by_offset[rows, 2] += self._offsets < accepted
+
+    def report(self, statistics: Sequence[SpeculationStatistics], rules: Sequence[str | None]) -> None:
+        for row, (target, rule) in enumerate(zip(statistics, rules, strict=True)):
+            rounds = int(self._rounds[row])
+            if rule is None:
+                target.add_autoregressive_frame(passes=1 + rounds)
+            else:
+                proposed, reached, accepted = self._by_offset[row].tolist()
+                target.add_frame(rule, rounds, int(self._codes[row]), proposed, reached, accepted)

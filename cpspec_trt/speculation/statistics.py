@@ -1,0 +1,98 @@
+"""What speculation did for one request: the value behind every report of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationStatus:
+    """What was asked for and what runs.
+
+    Attributes:
+        requested: the verify window asked for; 0 is off.
+        effective: the window that runs; 0 is the autoregressive loop.
+        reason: why the two differ, None where they do not.
+    """
+
+    requested: int
+    effective: int
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class SpeculationStatistics:
+    """Counters of one request over its frames.
+
+    Attributes:
+        status: what was asked for and what runs.
+        rule: name of the acceptance rule, None for the autoregressive loop.
+        frames: frames decoded.
+        passes: passes of the CodePredictor's body: one starts a frame, each round or single step is one.
+        rounds: draft/verify/accept transactions, plain steps at a frame's end included.
+        round_codes: codes committed by them; the first code of a frame needs no round.
+        proposed: drafts verified, by draft offset.
+        reached: those of them whose predecessors in the round all stood, by draft offset.
+        accepted: drafts accepted, by draft offset. accepted / reached estimates the acceptance of an offset.
+    """
+
+    status: SpeculationStatus
+    rule: str | None = None
+    frames: int = 0
+    passes: int = 0
+    rounds: int = 0
+    round_codes: int = 0
+    proposed: list[int] = field(default_factory=list)
+    reached: list[int] = field(default_factory=list)
+    accepted: list[int] = field(default_factory=list)
+
+    def add_autoregressive_frame(self, passes: int) -> None:
+        """Count a frame decoded without speculation."""
+        self.frames += 1
+        self.passes += passes
+
+    def add_frame(
+        self,
+        rule: str,
+        rounds: int,
+        round_codes: int,
+        proposed: Sequence[int],
+        reached: Sequence[int],
+        accepted: Sequence[int],
+    ) -> None:
+        """Count a frame decoded in rounds; see the attributes. The lists run over the window's draft offsets."""
+        self.rule = rule
+        self.frames += 1
+        self.passes += 1 + rounds
+        self.rounds += rounds
+        self.round_codes += round_codes
+        self.proposed = _added(self.proposed, proposed)
+        self.reached = _added(self.reached, reached)
+        self.accepted = _added(self.accepted, accepted)
+
+    @property
+    def codes_per_round(self) -> float | None:
+        """Mean number of codes a round committed; None before the first round."""
+        return self.round_codes / self.rounds if self.rounds else None
+
+    def to_json(self) -> dict[str, object]:
+        """The ``code_predictor`` object of a response."""
+        return {
+            "requested": self.status.requested,
+            "effective": self.status.effective,
+            "rule": self.rule,
+            "reason": self.status.reason,
+            "passes": self.passes,
+            "rounds": self.rounds,
+            "proposed": list(self.proposed),
+            "reached": list(self.reached),
+            "accepted": list(self.accepted),
+            "codes_per_round": self.codes_per_round,
+        }
+
+
+def _added(total: list[int], more: Sequence[int]) -> list[int]:
+    if not total:
+        return list(more)
+    return [left + right for left, right in zip(total, more, strict=True)]
