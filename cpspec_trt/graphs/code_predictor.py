@@ -5,9 +5,9 @@ from __future__ import annotations
 from cpspec_trt.files.engine_config import CodePredictorConfig
 from cpspec_trt.files.tensors import TensorSet
 from cpspec_trt.graphs.authoring import GraphAuthor
-from cpspec_trt.graphs.causal_convolution import linear
 from cpspec_trt.graphs.checkpoint_weights import CheckpointWeights
-from cpspec_trt.graphs.decoder_layer import declare_decoder_inputs, decoder_stack, gated_mlp, rms_norm
+from cpspec_trt.graphs.decoder_layer import declare_decoder_inputs, decoder_stack, dense_mlp
+from cpspec_trt.graphs.layers import linear, rms_norm
 
 _PREFIX = "talker.code_predictor"
 
@@ -30,7 +30,7 @@ def author_code_predictor(config: CodePredictorConfig, tensors: TensorSet) -> Gr
     x = inputs.inputs_embeds
     if width != hidden:
         x = linear(weights, f"{_PREFIX}.small_to_mtp_projection", x, width, hidden)
-    x = decoder_stack(weights, dimensions, f"{_PREFIX}.model", inputs, x, gated_mlp)
+    x = decoder_stack(weights, dimensions, f"{_PREFIX}.model", inputs, x, dense_mlp)
     x = rms_norm(weights, f"{_PREFIX}.model.norm", x, hidden, dimensions.rms_norm_eps)
     author.output("hidden_states", x, ["batch", "new", hidden])
     return author

@@ -7,9 +7,9 @@ import numpy as np
 from cpspec_trt.files.engine_config import TalkerConfig
 from cpspec_trt.files.tensors import TensorSet
 from cpspec_trt.graphs.authoring import GraphAuthor
-from cpspec_trt.graphs.causal_convolution import linear
 from cpspec_trt.graphs.checkpoint_weights import CheckpointWeights
-from cpspec_trt.graphs.decoder_layer import declare_decoder_inputs, decoder_stack, gated_mlp, rms_norm
+from cpspec_trt.graphs.decoder_layer import declare_decoder_inputs, decoder_stack, dense_mlp
+from cpspec_trt.graphs.layers import linear, rms_norm
 
 
 def author_talker(config: TalkerConfig, tensors: TensorSet) -> GraphAuthor:
@@ -30,7 +30,7 @@ def author_talker(config: TalkerConfig, tensors: TensorSet) -> GraphAuthor:
     hidden, vocabulary = dimensions.hidden_size, dimensions.vocab_size
     inputs = declare_decoder_inputs(author, dimensions, hidden)
     last_row = author.input("last_row", ["batch", 1], np.int64)
-    x = decoder_stack(weights, dimensions, "talker.model", inputs, inputs.inputs_embeds, gated_mlp)
+    x = decoder_stack(weights, dimensions, "talker.model", inputs, inputs.inputs_embeds, dense_mlp)
     x = author.op("GatherND", x, last_row, batch_dims=1)  # before the norm and the head: both work row by row
     x = rms_norm(weights, "talker.model.norm", x, hidden, dimensions.rms_norm_eps)
     author.output(
