@@ -10,8 +10,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -28,7 +30,7 @@ def run(module: str, *arguments: str | Path) -> None:
         sys.exit(finished.returncode)
 
 
-def speak(output: Path, text: str, speaker: str, window: int) -> dict[str, object]:
+def speak(output: Path, text: str, speaker: str, window: int) -> dict[str, Any]:
     """Run ``cpspec-infer`` once and return its response."""
     directory = output / f"window-{window}"
     request = directory / "request.json"
@@ -45,34 +47,29 @@ def speak(output: Path, text: str, speaker: str, window: int) -> dict[str, objec
         *("--outputAudioDir", directory),
         *("--cpSpecVerifySize", str(window)),
     )
-    response = json.loads(result.read_text())["responses"][0]
-    assert isinstance(response, dict)
+    response: dict[str, Any] = json.loads(result.read_text())["responses"][0]
     return response
 
 
-def show(responses: dict[int, dict[str, object]]) -> None:
-    """Print what the two runs did, side by side."""
-    table = Table(title="demo voice: a small trained checkpoint with a closed vocabulary")
-    for heading in ("window", "frames", "audio s", "CP passes", "passes/frame", "codes/round", "finish", "wav"):
-        table.add_column(heading, overflow="fold")
+def show(responses: dict[int, dict[str, Any]]) -> None:
+    """Print what the runs did, side by side, and where the audio is."""
+    table = Table(box=box.SIMPLE_HEAD, title="demo voice: a small trained checkpoint, closed vocabulary")
+    for heading in ("window", "frames", "audio\ns", "CodePredictor\npasses", "passes\n/frame", "codes\n/round", "finish"):
+        table.add_column(heading, justify="right")
     for window, response in responses.items():
-        predictor = response["code_predictor"]
-        assert isinstance(predictor, dict)
-        frames, milliseconds = response["frames"], response["audio_duration_ms"]
-        assert isinstance(frames, int)
-        assert isinstance(milliseconds, int)
-        per_round = f"{predictor['codes_per_round']:.2f}" if window else "–"
+        predictor, frames = response["code_predictor"], response["frames"]
         table.add_row(
             str(window) if window else "off",
             str(frames),
-            f"{milliseconds / 1000:.2f}",
+            f"{response['audio_duration_ms'] / 1000:.2f}",
             str(predictor["passes"]),
             f"{predictor['passes'] / max(frames, 1):.1f}",
-            per_round,
-            str(response["finish_reason"]),
-            str(response["audio_file"]),
+            f"{predictor['codes_per_round']:.2f}" if window else "–",
+            response["finish_reason"],
         )
     Console().print(table)
+    for window, response in responses.items():
+        print(f"window {window or 'off'}: {response['audio_file']}")
 
 
 @click.command()
@@ -81,7 +78,8 @@ def show(responses: dict[int, dict[str, object]]) -> None:
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="Where engines and speech go.")
 def main(text: str, speaker: str, output: Path) -> None:
     """Build the demo engines and speak."""
-    run("cpspec_trt.cli.build", "--checkpoint", CHECKPOINT, "--engineDir", output / "engines")
+    preset = ROOT / "configs" / "demo-voice.yaml"
+    run("cpspec_trt.cli.build", "--checkpoint", CHECKPOINT, "--engineDir", output / "engines", "--config", preset)
     show({window: speak(output, text, speaker, window) for window in WINDOWS})
 
 

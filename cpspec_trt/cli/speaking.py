@@ -142,9 +142,9 @@ def _speak(
 def _report(answers: list[_Answer], frame_seconds: float) -> None:
     rows = []
     for answer in answers:
-        speech, name = answer.speech, f"requests[{answer.record.request_idx}]"
+        speech, name = answer.speech, str(answer.record.request_idx)
         if speech is None:
-            rows.append(SummaryRow(name, "error", 0, 0.0, 0.0, 0.0, 0, 0, None))
+            rows.append(SummaryRow(name, "error", 0, 0.0, 0.0, 0, 0, None))
             continue
         statistics = speech.statistics
         rows.append(
@@ -154,7 +154,6 @@ def _report(answers: list[_Answer], frame_seconds: float) -> None:
                 frames=len(speech.codes),
                 audio_seconds=len(speech.codes) * frame_seconds,
                 compute_seconds=speech.seconds.total,
-                code_predictor_seconds=speech.seconds.code_predictor,
                 window=statistics.status.effective,
                 passes=statistics.passes,
                 codes_per_round=statistics.codes_per_round if statistics.status.effective else None,

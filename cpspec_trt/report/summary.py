@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 MAX_ROWS = 20
+_COLUMNS = ("frames", "audio\ns", "compute\ns", "realtime\nfactor", "window", "passes\n/frame", "codes\n/round")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,6 @@ class SummaryRow:
         frames: frames produced.
         audio_seconds: length of the audio.
         compute_seconds: wall-clock time of all stages.
-        code_predictor_seconds: the CodePredictor's part of it.
         window: verify window that ran; 0 is the autoregressive loop.
         passes: passes of the CodePredictor's body.
         codes_per_round: mean committed codes per round, None without rounds.
@@ -32,27 +33,30 @@ class SummaryRow:
     frames: int
     audio_seconds: float
     compute_seconds: float
-    code_predictor_seconds: float
     window: int
     passes: int
     codes_per_round: float | None
 
 
 def print_summary(rows: Sequence[SummaryRow], console: Console) -> None:
-    """Print one line per request (the first 20) and a total. Realtime factor: audio seconds per compute second."""
-    table = Table(caption="realtime factor: audio seconds per compute second; window 0: autoregressive")
-    table.add_column("request")
-    for heading in ("frames", "audio s", "compute s", "realtime factor", "window", "CP passes/frame", "codes/round"):
+    """Print one line per request (the first 20) and a total."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column("request", no_wrap=True)
+    for heading in _COLUMNS:
         table.add_column(heading, justify="right")
     table.add_column("finish")
     for row in rows[:MAX_ROWS]:
         table.add_row(*_cells(row))
     if len(rows) > MAX_ROWS:
-        table.add_row(f"… {len(rows) - MAX_ROWS} more", *[""] * 8)
+        table.add_row(f"{len(rows) - MAX_ROWS} more", *[""] * (len(_COLUMNS) + 1))
     if len(rows) > 1:
         table.add_section()
         table.add_row(*_cells(_total(rows)))
     console.print(table)
+    console.print(
+        "realtime factor: audio seconds per compute second; passes: of the CodePredictor; window 0: autoregressive",
+        style="dim",
+    )
 
 
 def _cells(row: SummaryRow) -> list[str]:
@@ -66,12 +70,11 @@ def _cells(row: SummaryRow) -> list[str]:
 def _total(rows: Sequence[SummaryRow]) -> SummaryRow:
     reasons = {reason: sum(row.finish_reason == reason for row in rows) for reason in ("stop", "length", "error")}
     return SummaryRow(
-        name=f"all {len(rows)}",
+        name="all",
         finish_reason=", ".join(f"{count} {reason}" for reason, count in reasons.items() if count),
         frames=sum(row.frames for row in rows),
         audio_seconds=sum(row.audio_seconds for row in rows),
         compute_seconds=sum(row.compute_seconds for row in rows),
-        code_predictor_seconds=sum(row.code_predictor_seconds for row in rows),
         window=max(row.window for row in rows),
         passes=sum(row.passes for row in rows),
         codes_per_round=None,

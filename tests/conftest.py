@@ -1,0 +1,73 @@
+"""Engines shared by many tests: built once per test run, also when several workers run it."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cpspec_trt.builder.build import build_checkpoint
+from cpspec_trt.builder.profiles import CODE2WAV, CODE_PREDICTOR, TALKER, BuildLimits
+from cpspec_trt.synthetic.spec import SPECS
+from cpspec_trt.synthetic.tts import write_tts_checkpoint
+
+ROOT = Path(__file__).resolve().parents[1]
+DEMO_CHECKPOINT = ROOT / "assets" / "demo-voice" / "checkpoint"
+TEST_LIMITS = BuildLimits(max_input_len=256, max_batch_size=4, max_kv_cache_capacity=512, max_code_len=400)
+
+Maker = Callable[[str, int], Path]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="session")
+def shared_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One directory for all workers of this run."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "popen-" in base.name else base
+
+
+def _build_once(directory: Path, checkpoint: Path) -> Path:
+    with _locked(directory.with_name(directory.name + ".lock")):
+        if not directory.is_dir():
+            limits = dict.fromkeys((TALKER, CODE_PREDICTOR, CODE2WAV), TEST_LIMITS)
+            build_checkpoint(checkpoint, directory, limits, "onnxruntime")
+    return directory
+
+
+@pytest.fixture(scope="session")
+def synthetic_checkpoint(shared_directory: Path) -> Maker:
+    """Write a synthetic checkpoint by spec name and seed; returns its directory."""
+
+    def make(spec: str, seed: int) -> Path:
+        directory = shared_directory / f"checkpoint-{spec}-{seed}"
+        with _locked(directory.with_name(directory.name + ".lock")):
+            if not directory.is_dir():
+                write_tts_checkpoint(directory, SPECS[spec], seed)
+        return directory
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def synthetic_engines(shared_directory: Path, synthetic_checkpoint: Maker) -> Maker:
+    """Build the engines of a synthetic checkpoint by spec name and seed; returns their root."""
+
+    def make(spec: str, seed: int) -> Path:
+        return _build_once(shared_directory / f"engines-{spec}-{seed}", synthetic_checkpoint(spec, seed))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def demo_engines(shared_directory: Path) -> Path:
+    """Engines of the demo voice, the trained checkpoint in assets/."""
+    return _build_once(shared_directory / "engines-demo", DEMO_CHECKPOINT)
