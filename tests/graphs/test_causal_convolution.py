@@ -69,14 +69,12 @@ def convolved(x: np.ndarray, tensors: Tensors, name: str, dilation: int = 1) -> 
     weight = tensors[f"{name}.weight"].astype(np.float64)
     kernel, time = weight.shape[2], x.shape[2]
     padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), ((kernel - 1) * dilation, 0)))
-    taps = [padded[:, :, j * dilation : j * dilation + time] for j in range(kernel)]
     depthwise = weight.shape[1] == 1 and x.shape[1] > 1
-    formula = "bct,c->bct" if depthwise else "bct,oc->bot"
-    weights = weight[:, 0] if depthwise else weight
-    total = np.zeros(1) + tensors[f"{name}.bias"].astype(np.float64)[:, None]
-    for j, tap in enumerate(taps):
-        total = total + np.einsum(formula, tap, weights[..., j])
-    return total
+    y = np.zeros((len(x), len(weight), time)) + tensors[f"{name}.bias"][:, None]
+    for j in range(kernel):
+        tap = padded[:, :, j * dilation : j * dilation + time]
+        y += weight[:, :, j] * tap if depthwise else weight[:, :, j] @ tap
+    return y
 
 
 def snaked(x: np.ndarray, tensors: Tensors, name: str) -> np.ndarray:
