@@ -19,6 +19,8 @@ CODE_PREDICTOR_SUFFIX = "_code_predictor"
 TALKER_MODEL = "qwen3_tts_talker"
 CODE_PREDICTOR_MODEL = "qwen3_tts_code_predictor"
 CODE2WAV_MODEL = "qwen3_tts_code2wav"
+THINKER_MODEL = "qwen3_omni_moe_thinker"
+OMNI_TALKER_MODEL = "qwen3_omni_moe_talker"
 MAX_VERIFY_ROWS = 8  # widest verify window: rows of one CodePredictor pass, in the engine's profile and at run time
 
 
@@ -66,6 +68,57 @@ class TalkerConfig:
     languages: Mapping[str, int]
     speakers: Mapping[str, int]
     dialects: Mapping[str, str]  # speaker name -> language name of its dialect
+
+
+@dataclass(frozen=True, slots=True)
+class MoeDimensions:
+    """The routed experts that replace the gated MLP of a decoder layer."""
+
+    num_experts: int
+    num_experts_per_tok: int
+    moe_intermediate_size: int
+    norm_topk_prob: bool
+    shared_expert_intermediate_size: int  # 0: no shared expert
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkerConfig:
+    """The Thinker of Qwen3-Omni, text input only. Ids are token ids of its vocabulary."""
+
+    model: str
+    checkpoint_fingerprint: str
+    decoder: DecoderDimensions
+    moe: MoeDimensions
+    accept_hidden_layer: int  # the Talker's: hidden state after this many layers, without the final norm
+    im_start_token_id: int
+    im_end_token_id: int
+    user_token_id: int
+    assistant_token_id: int
+    system_token_id: int
+    tts_pad_token_id: int
+    tts_bos_token_id: int
+    tts_eos_token_id: int
+    enable_audio_output: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OmniTalkerConfig:
+    """The Talker of Qwen3-Omni. Ids are token ids of its codec vocabulary."""
+
+    model: str
+    checkpoint_fingerprint: str
+    decoder: DecoderDimensions
+    moe: MoeDimensions
+    thinker_hidden_size: int
+    accept_hidden_layer: int
+    num_code_groups: int
+    codec_pad_id: int
+    codec_bos_id: int
+    codec_eos_id: int
+    codec_nothink_id: int
+    codec_think_bos_id: int
+    codec_think_eos_id: int
+    speakers: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
