@@ -1,0 +1,71 @@
+"""Build presets: those we ship are valid, and mistakes are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cpspec_trt.builder.presets import read_preset
+from cpspec_trt.builder.profiles import BuildLimits
+from cpspec_trt.errors import UsageError
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+
+
+@pytest.mark.parametrize("name", ["qwen3-tts-12hz-0.6b", "qwen3-tts-12hz-1.7b", "demo-voice"])
+def test_the_presets_we_ship_give_valid_limits(name: str) -> None:
+    preset = read_preset(CONFIGS / f"{name}.yaml")
+    for component in ("talker", "code_predictor", "code2wav"):
+        assert preset.limits(component)
+        BuildLimits(**preset.limits(component))
+
+
+def test_every_shipped_preset_is_tested() -> None:
+    assert {path.stem for path in CONFIGS.glob("*.yaml")} == {
+        "qwen3-tts-12hz-0.6b", "qwen3-tts-12hz-1.7b", "demo-voice",
+    }  # fmt: skip
+
+
+def test_only_given_values_are_returned(tmp_path: Path) -> None:
+    path = tmp_path / "preset.yaml"
+    path.write_text("talker:\n  max_input_len: 77\nbackend: onnxruntime\n")
+    preset = read_preset(path)
+    assert preset.limits("talker") == {"max_input_len": 77}
+    assert preset.limits("code2wav") == {}
+    assert preset.backend == "onnxruntime"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("talker:\n  max_inputlen: 5\n", "unknown key 'talker.max_inputlen'; did you mean 'max_input_len'?"),
+        ("talkr:\n  max_input_len: 5\n", "unknown key 'talkr'; did you mean 'talker'?"),
+        ("zzz: 1\n", "unknown key 'zzz'; known: backend, talker, code_predictor, code2wav"),
+        ("code_predictor:\n  max_kv_cache_capacity: 32\n", "unknown key 'code_predictor.max_kv_cache_capacity'"),
+        ("talker:\n  max_input_len: 0\n", "talker.max_input_len is 0: input should be greater than or equal to 1"),
+        ("talker:\n  max_input_len: many\n", "talker.max_input_len is 'many': input should be a valid integer"),
+        ("talker:\n  max_input_len: true\n", "talker.max_input_len is True: input should be a valid integer"),
+        ("talker: 7\n", "talker is 7: input should be a valid dictionary"),
+        ("- talker\n", "must map component names to limits"),
+        ("", "must map component names to limits"),
+        ("talker: {max_input_len: 1\n", "not YAML: "),
+        ("talker:\n  max_input_len: 1\n  max_input_len: 2\n", "not YAML: the key 'max_input_len' stands twice"),
+        ("talker: !!python/object/apply:os.getcwd []\n", "not YAML: could not determine a constructor"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "preset.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_preset(path)
+    assert str(caught.value).startswith(f"--config {path}: {message}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"absent.yaml: cannot be read: No such file"):
+        read_preset(tmp_path / "absent.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match=r"binary.yaml: not YAML: "):
+        read_preset(tmp_path / "binary.yaml")
