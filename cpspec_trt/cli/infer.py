@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cpspec_trt.cli.reference_options import reference_options
-from cpspec_trt.cli.run import Command
+from cpspec_trt.cli.run import Command, reports_errors
 from cpspec_trt.files.compatibility import INFER
 
 _DIRECTORY = click.Path(file_okay=False, path_type=Path)
@@ -36,6 +36,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--strict", is_flag=True, help="Refuse unknown fields of the request file.")
 @click.option("--dumpOutput", "dump_output", is_flag=True, help="Print every request and response.")
 @click.option("--debug", is_flag=True, help="Log what is decided and why.")
+@reports_errors
 def main(
     input_file: Path,
     talker: Path,
