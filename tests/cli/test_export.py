@@ -1,0 +1,82 @@
+"""``cpspec-export`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEMO_VOICE = ROOT / "assets" / "demo-voice" / "checkpoint"
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cpspec_trt.cli.export", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_checkpoint_is_exported_and_each_directory_is_printed(tmp_path: Path) -> None:
+    result = run(DEMO_VOICE, tmp_path / "onnx")
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    for line, component, inside in zip(
+        lines, ["talker", "code_predictor", "code2wav"], ["llm", "code_predictor", "code2wav"], strict=True
+    ):
+        directory = tmp_path / "onnx" / inside
+        size = sum(file.stat().st_size for file in directory.iterdir())
+        assert line == f"{component}: {directory} ({size / 1e6:.1f} MB)"
+        assert (directory / "model.onnx").is_file()
+
+
+def test_components_select_what_is_written(tmp_path: Path) -> None:
+    assert run(DEMO_VOICE, tmp_path, "--components=code_predictor, code2wav").returncode == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["code2wav", "code_predictor"]
+
+
+def bare_checkpoint(directory: Path) -> Path:
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps({"model_type": "qwen3_tts"}))
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, "error: Missing argument 'CKPT'; see --help"),
+        (["{voice}"], 2, "error: Missing argument 'ONNX_DIR'; see --help"),
+        (["{voice}", "{tmp}/onnx", "--componnets=talker"], 2, "error: No such option '--componnets'. Did you mean"),
+        (["{voice}", "{tmp}/onnx", "--components=thinker"], 2, "error: component 'thinker' is unknown; choose from"),
+        (["{tmp}/nowhere", "{tmp}/onnx"], 1, "error: {tmp}/nowhere: is not a directory; pass the directory of"),
+        (["{bare}", "{tmp}/onnx"], 1, "error: {bare}: the checkpoint lacks tokenizer_config.json, vocab.json, merges"),
+        (["{voice}", "{voice}/config.json"], 2, "error: {voice}/config.json: is a file, so"),
+    ],
+)
+def test_bad_input_gives_one_line_the_right_code_and_no_output(
+    tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
+    names = {"voice": DEMO_VOICE, "tmp": tmp_path, "bare": bare_checkpoint(tmp_path / "bare")}
+    result = run(*(argument.format(**names) for argument in arguments))
+    assert (result.returncode, result.stdout) == (code, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith(message.format(**names))
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_help_names_the_arguments_and_loads_nothing_heavy() -> None:
+    program = (
+        "import sys\n"
+        "from cpspec_trt.cli.export import main\n"
+        "try:\n"
+        "    main(['--help'])\n"
+        "except SystemExit as end:\n"
+        "    assert end.code == 0\n"
+        "heavy = {'numpy', 'onnx', 'onnxruntime', 'pydantic', 'rich', 'safetensors'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+    for part in ("CKPT ONNX_DIR", "--components", "talker,code_predictor,code2wav"):
+        assert part in result.stdout
