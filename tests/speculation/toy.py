@@ -76,13 +76,14 @@ class Toy:
 
 def filtered_law(logits: np.ndarray, filters: FilterParameters) -> np.ndarray:
     """Temperature, top-k, top-p, renormalised, in float64."""
+    law = np.zeros(len(logits))
     if filters.greedy:
-        return np.eye(len(logits))[np.argmax(logits)]
+        law[np.argmax(logits)] = 1
+        return law
     order = np.argsort(-logits, kind="stable")[: filters.top_k or None]
     weights = np.exp((logits[order] - logits.max()) / filters.temperature)
     weights /= weights.sum()
     weights[np.cumsum(weights) - weights >= filters.top_p] = 0
-    law = np.zeros(len(logits))
     law[order] = weights / weights.sum()
     return law
 
