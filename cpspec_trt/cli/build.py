@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cpspec_trt.cli.reference_options import reference_options
-from cpspec_trt.cli.run import Command
+from cpspec_trt.cli.run import Command, reports_errors
 from cpspec_trt.files.compatibility import BUILD
 
 _PATH = click.Path(path_type=Path)
@@ -39,7 +39,8 @@ _PATH = click.Path(path_type=Path)
 @click.option("--maxCodeLen", "max_code_len", type=int, help="Most frames of one code2wav pass.  [default: 2000]")
 @click.option("--dryRun", "dry_run", is_flag=True, help="Print the build plan and stop; nothing is written.")
 @click.option("--verify", is_flag=True, help="Build nothing: hash the engines in --engineDir and compare.")
-@click.option("--debug", "-d", is_flag=True, help="Also print the build plan before building.")  # fmt: skip
+@click.option("--debug", "-d", is_flag=True, help="Also print the build plan before building.")
+@reports_errors
 def main(
     onnx_dir: Path | None,
     engine_dir: Path | None,

@@ -162,15 +162,15 @@ def test_tensorrt_is_refused_before_anything_is_read(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def demo_engines(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def built_demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     lines: list[str] = []
     root = tmp_path_factory.mktemp("demo") / "engines"
     build_checkpoint(DEMO, root, dict.fromkeys(COMPONENTS, BuildLimits()), progress=lines.append)
     return root, lines
 
 
-def test_a_checkpoint_becomes_the_engines_of_all_components(demo_engines: tuple[Path, list[str]]) -> None:
-    root, lines = demo_engines
+def test_a_checkpoint_becomes_the_engines_of_all_components(built_demo: tuple[Path, list[str]]) -> None:
+    root, lines = built_demo
     assert names(root) == ["code2wav", "code_predictor", "talker"]
     manifests = [read_manifest(root / component) for component in COMPONENTS]
     assert [manifest.component for manifest in manifests] == list(COMPONENTS)
@@ -182,8 +182,8 @@ def test_a_checkpoint_becomes_the_engines_of_all_components(demo_engines: tuple[
     assert [line.split()[0] for line in lines] == ["exporting", "building", "building", "building"]
 
 
-def test_the_temporary_export_leaves_no_second_copy_of_the_weights(demo_engines: tuple[Path, list[str]]) -> None:
-    root, _ = demo_engines
+def test_the_temporary_export_leaves_no_second_copy_of_the_weights(built_demo: tuple[Path, list[str]]) -> None:
+    root, _ = built_demo
     assert all(path.stat().st_nlink == 1 for path in root.rglob("*.data"))
 
 
