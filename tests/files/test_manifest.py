@@ -1,0 +1,208 @@
+"""The engine manifest: written once, checked before every load."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpspec_trt.errors import EngineError
+from cpspec_trt.files.manifest import (
+    EngineFile,
+    Manifest,
+    Profile,
+    ShapeRange,
+    TensorInfo,
+    check_files,
+    describe_file,
+    read_manifest,
+    write_manifest,
+)
+
+RANGE = ShapeRange((1, 1, 8), (4, 1, 8), (4, 8, 8))
+MANIFEST = Manifest(
+    backend="onnxruntime",
+    backend_version="1.0",
+    component="code_predictor",
+    model="qwen3_tts_code_predictor",
+    checkpoint_fingerprint="abc",
+    precision="fp32",
+    inputs=(TensorInfo("inputs_embeds", "float32", (-1, -1, 8)),),
+    outputs=(TensorInfo("hidden_states", "float32", (-1, -1, 6)),),
+    profiles=(
+        Profile("context", {"inputs_embeds": ShapeRange((1, 1, 8), (4, 8, 8), (4, 16, 8))}),
+        Profile("generation", {"inputs_embeds": RANGE}),
+    ),
+    limits={"max_batch_size": 4},
+    files=(EngineFile("llm.onnx", 3, "00", "00"),),
+    sidecars=(EngineFile("lm_heads.safetensors", 5, "11", "11"),),
+)
+
+
+def edit(directory: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    path = directory / "engine_manifest.json"
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    write_manifest(tmp_path, MANIFEST)
+    assert read_manifest(tmp_path) == MANIFEST
+
+
+def test_the_file_says_everything_in_plain_json(tmp_path: Path) -> None:
+    write_manifest(tmp_path, MANIFEST)
+    value = json.loads((tmp_path / "engine_manifest.json").read_text())
+    assert value["format_version"] == 1
+    assert value["profiles"]["generation"]["inputs_embeds"] == {"min": [1, 1, 8], "opt": [4, 1, 8], "max": [4, 8, 8]}
+    assert value["inputs"] == [{"name": "inputs_embeds", "dtype": "float32", "shape": [-1, -1, 8]}]
+    assert value["files"] == [{"name": "llm.onnx", "bytes": 3, "sha256": "00", "header_sha256": "00"}]
+
+
+def test_profiles_are_found_by_name() -> None:
+    assert MANIFEST.profile("generation").inputs["inputs_embeds"] is RANGE
+    assert MANIFEST.max_new_positions("generation") == 8
+    assert MANIFEST.max_new_positions("context") == 16
+
+
+@pytest.mark.parametrize(
+    ("shape", "reason"),
+    [
+        ((1, 1, 8), None),
+        ((4, 8, 8), None),
+        ((4, 9, 8), "is [4, 9, 8]; dimension 1 must lie in 1 … 8"),
+        ((0, 1, 8), "is [0, 1, 8]; dimension 0 must lie in 1 … 4"),
+        ((1, 1, 7), "is [1, 1, 7]; dimension 2 must lie in 8 … 8"),
+        ((1, 8), "has 2 dimensions, expected 3"),
+    ],
+)
+def test_a_shape_outside_the_range_is_explained(shape: tuple[int, ...], reason: str | None) -> None:
+    assert RANGE.violation(shape) == reason
+
+
+@pytest.mark.parametrize(
+    ("found", "fault"),
+    [
+        (RANGE, None),
+        (ShapeRange((2,), (1,), (3,)), "dimension 0 must have 1 <= min <= opt <= max, found 2, 1, 3"),
+        (ShapeRange((1, 1), (1, 4), (1, 3)), "dimension 1 must have 1 <= min <= opt <= max, found 1, 4, 3"),
+        (ShapeRange((0,), (1,), (1,)), "dimension 0 must have 1 <= min <= opt <= max, found 0, 1, 1"),
+        (ShapeRange((1,), (1, 1), (1,)), "min [1], opt [1, 1] and max [1] differ in rank"),
+    ],
+)
+def test_a_range_that_is_none_is_explained(found: ShapeRange, fault: str | None) -> None:
+    assert found.fault() == fault
+
+
+def test_a_missing_manifest_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(
+        EngineError, match=r"engine_manifest.json: the engine manifest \(build the engine with cpspec-b"
+    ):
+        read_manifest(tmp_path)
+
+
+def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
+    write_manifest(tmp_path, MANIFEST)
+    edit(tmp_path, lambda value: value.update(format_version=2))
+    with pytest.raises(EngineError, match="format_version is 2, this release reads 1; rebuild the engine with cpspec"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda v: v.pop("backend"), "required field 'backend' is missing"),
+        (lambda v: v.update(model=3), "field 'model' must be str, found 3"),
+        (lambda v: v.pop("profiles"), "the manifest is damaged"),
+        (lambda v: v["profiles"].pop("generation"), "the manifest is damaged"),
+        (lambda v: v["profiles"]["context"].clear(), "profile context has no range for input inputs_embeds"),
+        (lambda v: v["profiles"]["context"]["inputs_embeds"].pop("opt"), "the manifest is damaged"),
+        (lambda v: v["profiles"]["context"]["inputs_embeds"].update(max=[4, 2, 8]), "input inputs_embeds: dimension 1"),
+        (lambda v: v["inputs"][0].update(shape="big"), "'big' is not a shape"),
+        (lambda v: v["inputs"][0].update(shape=[True]), "is not a shape"),
+        (lambda v: v["files"][0].update(name="../../etc/passwd"), "'../../etc/passwd' is not a plain file name"),
+        (lambda v: v["files"][0].update(name=""), "'' is not a plain file name"),
+        (lambda v: v["sidecars"][0].update(bytes="many"), "the manifest is damaged"),
+        (lambda v: v.update(limits=[1]), "the manifest is damaged"),
+        (lambda v: v.update(files=7), "the manifest is damaged"),
+    ],
+)
+def test_an_edited_manifest_is_refused(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    write_manifest(tmp_path, MANIFEST)
+    edit(tmp_path, change)
+    with pytest.raises(EngineError) as caught:
+        read_manifest(tmp_path)
+    assert message in str(caught.value)
+    assert str(tmp_path / "engine_manifest.json") in str(caught.value)
+
+
+def test_size_and_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 4096 * 3  # three MiB, of which the first is the header
+    (tmp_path / "llm.onnx.data").write_bytes(content)
+    assert describe_file(tmp_path / "llm.onnx.data") == EngineFile(
+        "llm.onnx.data",
+        3 << 20,
+        hashlib.sha256(content).hexdigest(),
+        hashlib.sha256(content[: 1 << 20]).hexdigest(),
+    )
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> tuple[Path, Manifest]:
+    (tmp_path / "llm.onnx.data").write_bytes(b"w" * ((1 << 20) + 10))
+    (tmp_path / "lm_heads.safetensors").write_bytes(b"heads")
+    files = (describe_file(tmp_path / "llm.onnx.data"),)
+    return tmp_path, replace(MANIFEST, files=files, sidecars=(describe_file(tmp_path / "lm_heads.safetensors"),))
+
+
+def overwrite(path: Path, position: int) -> None:
+    with path.open("r+b") as stream:
+        stream.seek(position)
+        stream.write(b"X")
+
+
+def test_untouched_files_pass_both_checks(engine: tuple[Path, Manifest]) -> None:
+    check_files(*engine)
+    check_files(*engine, full=True)
+
+
+def test_a_missing_or_truncated_file_is_named(engine: tuple[Path, Manifest]) -> None:
+    directory, manifest = engine
+    with (directory / "llm.onnx.data").open("r+b") as stream:
+        stream.truncate(100)
+    with pytest.raises(EngineError, match=r"llm.onnx.data: has 100 bytes, the manifest says 1048586; rebuild it with"):
+        check_files(directory, manifest)
+    (directory / "llm.onnx.data").unlink()
+    with pytest.raises(EngineError, match=r"llm.onnx.data: the engine file is missing"):
+        check_files(directory, manifest)
+
+
+def test_a_change_in_the_first_mebibyte_is_seen_at_load(engine: tuple[Path, Manifest]) -> None:
+    directory, manifest = engine
+    overwrite(directory / "llm.onnx.data", 1000)
+    with pytest.raises(EngineError, match="its content is not what was built"):
+        check_files(directory, manifest)
+
+
+def test_a_later_change_is_seen_by_the_full_check(engine: tuple[Path, Manifest]) -> None:
+    directory, manifest = engine
+    overwrite(directory / "llm.onnx.data", (1 << 20) + 5)
+    check_files(directory, manifest)
+    with pytest.raises(EngineError, match="its content is not what was built"):
+        check_files(directory, manifest, full=True)
+
+
+def test_tables_are_part_of_the_full_check_only(engine: tuple[Path, Manifest]) -> None:
+    directory, manifest = engine
+    overwrite(directory / "lm_heads.safetensors", 0)
+    check_files(directory, manifest)
+    with pytest.raises(EngineError, match=r"lm_heads.safetensors: its content is not what was built"):
+        check_files(directory, manifest, full=True)
