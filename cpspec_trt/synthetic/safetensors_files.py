@@ -1,0 +1,67 @@
+"""Writes safetensors files tensor by tensor, so that memory stays at one block whatever the size.
+
+The ``safetensors`` package writes only tensors that are all in memory; the format itself (an 8-byte
+length, a JSON header, the data in order) needs no more than the shapes beforehand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from cpspec_trt.files.json_io import write_json_atomic
+from cpspec_trt.synthetic.spec import StorageType
+from cpspec_trt.synthetic.weights import ITEM_BYTES, TensorPlan, encode, value_blocks
+
+_METADATA = {"format": "pt"}  # what the published files carry and PyTorch readers insist on
+
+
+def write_model(
+    directory: Path, plans: Sequence[TensorPlan], dtype: StorageType, seed: int, shard_bytes: int | None
+) -> None:
+    """Write ``model.safetensors``, or shards and ``model.safetensors.index.json`` when ``shard_bytes`` is given."""
+    if shard_bytes is None:
+        write_file(directory / "model.safetensors", plans, dtype, seed)
+        return
+    shards = _pack(plans, ITEM_BYTES[dtype], shard_bytes)
+    weight_map: dict[str, str] = {}
+    for number, shard in enumerate(shards, start=1):
+        name = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+        write_file(directory / name, shard, dtype, seed)
+        weight_map.update({plan.name: name for plan in shard})
+    total = sum(plan.size for plan in plans) * ITEM_BYTES[dtype]
+    index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
+    write_json_atomic(directory / "model.safetensors.index.json", index)
+
+
+def write_file(path: Path, plans: Sequence[TensorPlan], dtype: StorageType, seed: int) -> None:
+    """Write one safetensors file whose tensors stand in the order of ``plans``."""
+    ends = list(accumulate(plan.size * ITEM_BYTES[dtype] for plan in plans))
+    header: dict[str, Any] = {"__metadata__": _METADATA}
+    for plan, begin, end in zip(plans, [0, *ends], ends, strict=False):
+        header[plan.name] = {"dtype": dtype, "shape": list(plan.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the data starts aligned
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        for plan in plans:
+            for values in value_blocks(plan, seed):
+                file.write(encode(values, dtype))
+
+
+def _pack(plans: Sequence[TensorPlan], item_bytes: int, shard_bytes: int) -> list[list[TensorPlan]]:
+    """Fill shards in order; a tensor larger than the limit gets a shard of its own."""
+    shards: list[list[TensorPlan]] = []
+    room = 0
+    for plan in plans:
+        size = plan.size * item_bytes
+        if not shards or size > room:
+            shards.append([])
+            room = shard_bytes
+        shards[-1].append(plan)
+        room -= size
+    return shards
