@@ -1,0 +1,184 @@
+"""Synthetic checkpoints against the PyTorch reference's own module tree and files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+from cpspec_trt.errors import UsageError
+from cpspec_trt.synthetic.language_model_layout import language_model_tensors
+from cpspec_trt.synthetic.spec import SPECS
+from cpspec_trt.synthetic.speech_layout import speech_tensors
+from cpspec_trt.synthetic.tts import write_tts_checkpoint
+from tests.golden_cases import GoldenCheckpoint, golden_checkpoints, tensor_layouts
+
+Maker = Callable[[str, int], Path]
+
+
+@pytest.mark.parametrize("golden", golden_checkpoints(), ids=lambda golden: golden.spec)
+def test_spec_and_seed_give_the_bytes_the_goldens_were_made_with(
+    golden: GoldenCheckpoint, synthetic_checkpoint: Maker
+) -> None:
+    root = synthetic_checkpoint(golden.spec, golden.seed)
+    files = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
+    assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()} == golden.sha256
+
+
+def test_another_seed_gives_other_weights_in_the_same_layout(synthetic_checkpoint: Maker, tmp_path: Path) -> None:
+    write_tts_checkpoint(tmp_path / "other", SPECS["tiny"], 55)
+    first, second = _read(synthetic_checkpoint("tiny", 54)), _read(tmp_path / "other")
+    assert first.keys() == second.keys()
+    same = {name for name in first if np.array_equal(first[name], second[name])}
+    assert all(name.endswith("codebook.initialized") for name in same)
+
+
+@pytest.mark.parametrize("name", sorted(tensor_layouts()))
+def test_every_tensor_of_the_reference_is_planned_with_its_shape_and_no_other(name: str) -> None:
+    planned = {plan.name: list(plan.shape) for plan in language_model_tensors(SPECS[name])}
+    planned |= {f"speech_tokenizer:{plan.name}": list(plan.shape) for plan in speech_tensors(SPECS[name])}
+    assert planned == tensor_layouts()[name]
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny_square", "tiny_design"])
+def test_the_files_hold_every_planned_tensor(name: str, synthetic_checkpoint: Maker) -> None:
+    root = synthetic_checkpoint(name, 54)
+    found = {tensor: list(values.shape) for tensor, values in _read(root).items()}
+    speech = _read_file(root / "speech_tokenizer" / "model.safetensors")
+    found |= {f"speech_tokenizer:{tensor}": list(values.shape) for tensor, values in speech.items()}
+    assert found == tensor_layouts()[name]
+
+
+def test_the_projection_exists_exactly_when_the_widths_differ() -> None:
+    projection = "talker.code_predictor.small_to_mtp_projection.weight"
+    planned = {name: {plan.name for plan in language_model_tensors(spec)} for name, spec in SPECS.items()}
+    with_projection = {name for name, tensors in planned.items() if projection in tensors}
+    assert with_projection == {"tiny", "tiny_design", "real_code_predictor", "published_1b7"}
+
+
+def test_the_published_sizes_have_the_published_parameter_counts() -> None:
+    body = "talker.code_predictor.model.layers."
+    for name in ("published_0b6", "published_1b7", "real_code_predictor"):
+        plans = language_model_tensors(SPECS[name])
+        sizes = {plan.name: plan.size for plan in plans}
+        layers = sum(size for tensor, size in sizes.items() if tensor.startswith(body))
+        assert layers + sizes["talker.code_predictor.model.norm.weight"] == 78_655_744
+        assert sizes["talker.code_predictor.lm_head.14.weight"] == 2_097_152
+    decoder = sum(plan.size for plan in speech_tensors(SPECS["published_0b6"]) if plan.name.startswith("decoder."))
+    assert round(decoder / 1e6) == 114
+
+
+def test_the_shards_and_their_index_agree(synthetic_checkpoint: Maker) -> None:
+    root = synthetic_checkpoint("tiny_square", 54)
+    limit = SPECS["tiny_square"].shard_bytes
+    assert limit is not None
+    index = json.loads((root / "model.safetensors.index.json").read_text())
+    shards = {path.name: _header(path) for path in root.glob("model-*.safetensors")}
+    assert len(shards) == 3
+    assert {name: shard for shard, header in shards.items() for name in header} == index["weight_map"]
+    sizes = {shard: max(entry["data_offsets"][1] for entry in header.values()) for shard, header in shards.items()}
+    assert sum(sizes.values()) == index["metadata"]["total_size"]
+    assert all(size <= limit for size in sizes.values())
+    assert not (root / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "unit"), [("tiny_square", "BF16", 2.0**-8), ("tiny_design", "F16", 2.0**-11)]
+)
+def test_the_dtypes_store_the_float32_weights_rounded_to_nearest(
+    name: str, stored: str, unit: float, synthetic_checkpoint: Maker
+) -> None:
+    tensor = "talker.model.layers.1.mlp.down_proj.weight"
+    exact = _read(synthetic_checkpoint("tiny", 54))[tensor]
+    root = synthetic_checkpoint(name, 54)
+    assert {entry["dtype"] for path in root.glob("model*.safetensors") for entry in _header(path).values()} == {stored}
+    rounded = _read(root)[tensor]
+    assert not np.array_equal(rounded, exact)
+    assert np.all(np.abs(rounded - exact) <= unit * np.abs(exact) + 2.0**-25)  # F16 is coarser below its normal range
+
+
+def test_the_end_of_speech_row_is_scaled_and_nothing_else(synthetic_checkpoint: Maker) -> None:
+    end = json.loads((synthetic_checkpoint("tiny", 54) / "config.json").read_text())["talker_config"]
+    never = _read(synthetic_checkpoint("tiny", 54))["talker.codec_head.weight"]
+    natural = _read(synthetic_checkpoint("tiny_design", 54))["talker.codec_head.weight"]
+    row = end["codec_eos_token_id"]
+    assert not never[row].any()
+    assert natural[row].std() > 0.1
+    np.testing.assert_array_equal(np.delete(never, row, 0).astype(np.float16), np.delete(natural, row, 0))
+
+
+def test_weights_are_spread_as_their_law_says(synthetic_checkpoint: Maker) -> None:
+    weights = _read(synthetic_checkpoint("tiny", 54))
+    gate = weights["talker.model.layers.0.mlp.gate_proj.weight"]
+    assert abs(gate.mean()) < 0.01
+    assert gate.std() == pytest.approx(1.5 / math.sqrt(64), rel=0.03)
+    assert weights["talker.model.layers.0.self_attn.q_norm.weight"].mean() == pytest.approx(1.0, abs=0.1)
+
+
+def test_writing_takes_little_memory_whatever_the_size(tmp_path: Path) -> None:
+    program = (
+        "import resource, sys; from pathlib import Path\n"
+        "from cpspec_trt.synthetic.spec import SPECS; from cpspec_trt.synthetic.tts import write_tts_checkpoint\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak(); write_tts_checkpoint(Path(sys.argv[1]), SPECS['real_code_predictor'], 1)\n"
+        "print(peak() - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "real")], capture_output=True, text=True, check=True
+    )
+    written = (tmp_path / "real" / "model.safetensors").stat().st_size
+    assert written > 200e6
+    assert int(done.stdout) * 1024 < written / 4
+
+
+def test_a_directory_with_something_in_it_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("keep")
+    with pytest.raises(UsageError, match="is not empty"):
+        write_tts_checkpoint(tmp_path, SPECS["tiny"], 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
+
+
+def _header(path: Path) -> dict[str, Any]:
+    """The JSON header of a safetensors file, read by hand, without its metadata."""
+    with path.open("rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header: dict[str, Any] = json.loads(file.read(length))
+    assert header.pop("__metadata__") == {"format": "pt"}
+    return header
+
+
+def _read(root: Path) -> dict[str, NDArray[np.float32]]:
+    """The tensors of the language model, all shards together."""
+    files = [_read_file(path) for path in sorted(root.glob("model*.safetensors"))]
+    return {name: values for tensors in files for name, values in tensors.items()}
+
+
+def _read_file(path: Path) -> dict[str, NDArray[np.float32]]:
+    """Through the safetensors library; bfloat16 is widened by hand, as numpy has no such type."""
+    header = _header(path)
+    if any(entry["dtype"] == "BF16" for entry in header.values()):
+        return _read_bfloat16(path, header)
+    with safe_open(path, "np") as file:
+        return {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118
+
+
+def _read_bfloat16(path: Path, header: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
+    raw = path.read_bytes()
+    data = raw[8 + struct.unpack("<Q", raw[:8])[0] :]
+    return {
+        name: (np.frombuffer(data[slice(*entry["data_offsets"])], "<u2").astype(np.uint32) << 16)
+        .view(np.float32)
+        .reshape(entry["shape"])
+        for name, entry in header.items()
+    }
