@@ -1,0 +1,160 @@
+"""Greedy codes are the same bits with and without speculation, and garbage in the KV cache changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cpspec_trt.engines.loading import open_engine
+from cpspec_trt.files.engine_config import CodePredictorConfig, TalkerConfig, read_config_of
+from cpspec_trt.files.sidecars import read_code_predictor_sidecars, read_talker_sidecars
+from cpspec_trt.kernels.oracle import OracleKernels
+from cpspec_trt.kernels.protocol import FilterParameters
+from cpspec_trt.speculation.frame import FrameDecoder
+from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
+from cpspec_trt.stages.code_predictor import CodePredictorStage
+from tests.conftest import Maker
+
+GREEDY = FilterParameters(temperature=1.0, top_k=50, top_p=1.0, do_sample=False)
+SAMPLED = FilterParameters(temperature=0.9, top_k=50, top_p=1.0)
+WINDOWS = (2, 3, 4, 5, 6, 7, 8)
+SPECS = [("tiny", 54), ("tiny_square", 14), ("tiny_design", 12)]
+
+
+class Frames:
+    """A CodePredictor over its real engine, fed with random Talker rows of a realistic size."""
+
+    def __init__(self, engines: Path, stage: type[CodePredictorStage] = CodePredictorStage, batch: int = 1) -> None:
+        directory = engines / "code_predictor"
+        config = read_config_of(directory, CodePredictorConfig)
+        talker = read_config_of(engines / "talker", TalkerConfig)
+        self.tables = read_code_predictor_sidecars(directory, config)
+        codec_embedding = read_talker_sidecars(engines / "talker", talker).codec_embedding
+        engine = open_engine(directory, threads=1)
+        self.stage = stage(engine, config, self.tables, codec_embedding, batch)
+        self.width = config.talker_hidden_size
+        self.batch = batch
+
+    def decode(
+        self, frames: Sequence[int], window: int, filters: FilterParameters = GREEDY
+    ) -> tuple[np.ndarray, SpeculationStatistics]:
+        """Codes [len(frames), batch, G] of the given frame indices, and the counters of batch row 0."""
+        decoder = FrameDecoder(OracleKernels(), self.stage, self.tables.lm_heads, window, self.batch)
+        counters = [SpeculationStatistics(SpeculationStatus(window, window)) for _ in range(self.batch)]
+        codes = np.empty((len(frames), self.batch, self.stage.groups), np.int64)
+        for position, frame in enumerate(frames):
+            generator = np.random.default_rng([7, frame])
+            hidden = generator.standard_normal((self.batch, self.width)).astype(np.float32)
+            first = generator.integers(self.stage.codebook, size=self.batch)
+            seeds, index = np.arange(self.batch, dtype=np.uint64), np.full(self.batch, frame)
+            decoder.decode(hidden, first, seeds, index, [filters] * self.batch, codes[position], counters)
+        return codes, counters[0]
+
+
+def assert_equal_for_every_window(engines: Path, frames: int) -> None:
+    """Decode ``frames`` frames speculatively, shared out among the windows, and compare with the plain loop.
+
+    Four frames go together, which costs little more than one and is bit-equal to each alone (tested below).
+    """
+    found = Frames(engines, batch=4)
+    accepted = 0
+    for number, window in enumerate(WINDOWS):
+        share = range(number, frames // found.batch, len(WINDOWS))
+        plain, _ = found.decode(share, 0)
+        speculative, counters = found.decode(share, window)
+        assert np.array_equal(plain, speculative), f"window {window}"
+        accepted += sum(counters.accepted)
+    assert accepted > 0, "no draft was ever accepted, so acceptance was not tested"
+
+
+@pytest.mark.parametrize(("spec", "seed"), SPECS)
+def test_greedy_codes_are_bit_equal_for_every_window(synthetic_engines: Maker, spec: str, seed: int) -> None:
+    assert_equal_for_every_window(synthetic_engines(spec, seed), 210)
+
+
+def test_greedy_codes_of_the_trained_model_are_bit_equal_for_every_window(demo_engines: Path) -> None:
+    assert_equal_for_every_window(demo_engines, 210)
+
+
+def test_greedy_codes_of_a_code_predictor_of_real_size_are_bit_equal(synthetic_engines: Maker) -> None:
+    assert_equal_for_every_window(synthetic_engines("real_code_predictor", 1), 200)
+
+
+@pytest.mark.long
+def test_greedy_codes_of_a_code_predictor_of_real_size_are_bit_equal_at_length(synthetic_engines: Maker) -> None:
+    assert_equal_for_every_window(synthetic_engines("real_code_predictor", 1), 2000)
+
+
+class PoisonedStage(CodePredictorStage):
+    """Fills every KV row beyond the logical length with large finite values before each pass.
+
+    A masked NaN would spread (0 * NaN is NaN), so the poison is finite; keys aligned with the queries
+    would dominate every softmax if a mask let them through.
+    """
+
+    def verify(self, codes: np.ndarray) -> np.ndarray:
+        self.poison()
+        return super().verify(codes)
+
+    def start_frame(self, talker_hidden: np.ndarray, first_codes: np.ndarray) -> np.ndarray:
+        self._lengths.fill(0)
+        self.poison()
+        return super().start_frame(talker_hidden, first_codes)
+
+    def poison(self) -> None:
+        generator = np.random.default_rng(int(self._lengths.sum()))
+        for array in self._cache.arrays.values():
+            for row, length in enumerate(self._lengths):
+                beyond = array[row, :, length:]
+                aligned = array[row, :, :1] * np.float32(1e4)
+                random = generator.choice([-1e6, 1e6], size=beyond.shape).astype(np.float32)
+                beyond[:] = np.where(generator.random(beyond.shape) < 0.5, random, aligned)
+
+
+@pytest.mark.parametrize("window", [0, 2, 3, 8])
+@pytest.mark.parametrize("filters", [GREEDY, SAMPLED], ids=["greedy", "rejection"])
+def test_poisoned_rows_beyond_the_logical_length_change_no_code(
+    demo_engines: Path, window: int, filters: FilterParameters
+) -> None:
+    clean, _ = Frames(demo_engines).decode(range(6), window, filters)
+    poisoned, _ = Frames(demo_engines, PoisonedStage).decode(range(6), window, filters)
+    assert np.array_equal(clean, poisoned)
+
+
+def test_poisoned_rows_beyond_the_logical_length_change_no_bit_of_a_hidden_row(demo_engines: Path) -> None:
+    rows = []
+    for stage in (CodePredictorStage, PoisonedStage):
+        found = Frames(demo_engines, stage)
+        generator = np.random.default_rng(3)
+        hidden = generator.standard_normal((1, found.width)).astype(np.float32)
+        taken = [found.stage.start_frame(hidden, np.array([5])).copy()]
+        for width, keep in ((3, 1), (3, 3), (2, 0), (8, 2), (1, 1)):
+            codes = generator.integers(found.stage.codebook, size=(1, width))
+            taken.append(found.stage.verify(codes)[:, :].copy())
+            found.stage.commit(np.array([keep]))
+        rows.append(taken)
+    for clean, poisoned in zip(*rows, strict=True):
+        assert np.array_equal(clean, poisoned)
+
+
+@pytest.mark.parametrize("window", [0, 3])
+@pytest.mark.parametrize("filters", [GREEDY, SAMPLED], ids=["greedy", "rejection"])
+def test_a_row_of_a_batch_has_the_codes_it_has_alone(
+    demo_engines: Path, window: int, filters: FilterParameters
+) -> None:
+    batch, _ = Frames(demo_engines, batch=3).decode(range(4), window, filters)
+    alone = Frames(demo_engines)
+    for row in range(3):
+        decoder = FrameDecoder(OracleKernels(), alone.stage, alone.tables.lm_heads, window)
+        for frame in range(4):
+            generator = np.random.default_rng([7, frame])
+            hidden = generator.standard_normal((3, alone.width)).astype(np.float32)
+            first = generator.integers(alone.stage.codebook, size=3)
+            codes = np.empty((1, alone.stage.groups), np.int64)
+            counters = [SpeculationStatistics(SpeculationStatus(window, window))]
+            seeds, index = np.array([row], np.uint64), np.array([frame])
+            decoder.decode(hidden[row : row + 1], first[row : row + 1], seeds, index, [filters], codes, counters)
+            assert np.array_equal(codes[0], batch[frame, row])
