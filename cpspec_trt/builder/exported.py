@@ -149,7 +149,7 @@ def _data_file(directory: Path, model: onnx.ModelProto) -> Path | None:
     for tensor in model.graph.initializer:
         if external := external_fields(tensor):
             locations.add(external.get("location", ""))
-            ends[tensor.name] = int(external.get("offset", 0)) + int(external.get("length", 0))
+            ends[tensor.name] = sum(_number(model_path, tensor.name, external, key) for key in ("offset", "length"))
     if not locations:
         return None
     location = locations.pop()
@@ -167,6 +167,13 @@ def _data_file(directory: Path, model: onnx.ModelProto) -> Path | None:
     return path
 
 
+def _number(path: Path, name: str, external: dict[str, str], key: str) -> int:
+    text = external.get(key, "")
+    if not text.isdecimal():
+        raise EngineError(f"{path}: weight {name!r} has {key} {text!r}, which is no number of bytes; {_EXPORT}")
+    return int(text)
+
+
 def tensors_of(values: Iterable[onnx.ValueInfoProto]) -> tuple[TensorInfo, ...]:
     """Graph inputs or outputs as the manifest describes them."""
     return tuple(_tensor(value) for value in values)
@@ -175,6 +182,8 @@ def tensors_of(values: Iterable[onnx.ValueInfoProto]) -> tuple[TensorInfo, ...]:
 def _tensor(value: onnx.ValueInfoProto) -> TensorInfo:
     kind = value.type.tensor_type
     shape = tuple(dim.dim_value if dim.HasField("dim_value") else DYNAMIC for dim in kind.shape.dim)
+    if kind.elem_type not in onnx.helper.get_all_tensor_dtypes():
+        raise EngineError(f"graph value {value.name!r} is not a tensor of a known type; {_EXPORT}")
     return TensorInfo(value.name, onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name, shape)
 
 

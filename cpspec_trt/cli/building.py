@@ -20,7 +20,7 @@ from cpspec_trt.builder.verify import verify_engines
 from cpspec_trt.errors import UsageError
 from cpspec_trt.report.plan_table import print_plan
 
-_PIPE_WIDTH = 160  # a table that goes into a file or a pipe is not cut to 80 columns
+_WIDTH = 200  # more than any plan needs: a narrow terminal wraps lines, which is better than cutting numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _warn_about_unused(build_plan: BuildPlan, given: Mapping[str, int]) -> None:
 
 
 def _show(plans: Sequence[BuildPlan]) -> None:
-    print_plan(plans, Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH))
+    print_plan(plans, Console(width=_WIDTH))
     for build_plan in plans:
         _print_notes(build_plan.component, build_plan.notes)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from cpspec_trt.builder.build import COMPONENTS, build_checkpoint, build_engine
 from cpspec_trt.builder.exported import read_export
@@ -134,6 +134,33 @@ def test_the_weights_of_a_kept_export_are_never_shared(tmp_path: Path) -> None:
     build_engine(source, tmp_path / "talker", LIMITS)
     for path in (tmp_path / "talker").iterdir():
         assert path.stat().st_nlink == 1
+
+
+def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
+    source, rows = tiny_exports.write_code_predictor(tmp_path / "onnx"), 1 << 22
+    graph = tiny_exports.code_predictor_graph()
+    large = TensorProto(name="large", data_type=TensorProto.FLOAT, dims=(tiny_exports.WIDTH, rows))
+    large.data_location = TensorProto.EXTERNAL
+    size = 4 * tiny_exports.WIDTH * rows
+    for key, value in (("location", "model.onnx.data"), ("offset", "4096"), ("length", str(size))):
+        large.external_data.add(key=key, value=value)
+    graph.initializer.append(large)
+    graph.node.append(helper.make_node("MatMul", ["inputs_embeds", "large"], ["unused"]))
+    tiny_exports.write_model(source, graph, 0)
+    with (source / "model.onnx.data").open("r+b") as stream:
+        stream.truncate(4096 + size)
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from cpspec_trt.builder.build import build_engine\n"
+        "from cpspec_trt.builder.profiles import BuildLimits\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "build_engine(Path(sys.argv[1]), Path(sys.argv[2]), BuildLimits(), link_weights=True)\n"
+        "print(1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before))"
+    )
+    command = [sys.executable, "-c", code, str(source), str(tmp_path / "engine")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    assert size == 128 << 20
+    assert int(done.stdout) < size // 2
 
 
 def test_a_failed_build_leaves_the_old_engine_and_nothing_else(tmp_path: Path) -> None:

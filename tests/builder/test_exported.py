@@ -127,6 +127,24 @@ def test_weights_outside_the_directory_are_refused(tmp_path: Path, location: str
         read_export(tmp_path)
 
 
+def test_an_offset_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    tiny_exports.write_talker(tmp_path)
+    graph = tiny_exports.talker_graph()
+    graph.initializer[0].external_data[1].value = "-4"
+    tiny_exports.write_model(tmp_path, graph, 0)
+    with pytest.raises(EngineError, match="weight 'weight' has offset '-4', which is no number of bytes"):
+        read_export(tmp_path)
+
+
+def test_a_value_that_is_no_tensor_is_named(tmp_path: Path) -> None:
+    tiny_exports.write_talker(tmp_path)
+    graph = tiny_exports.talker_graph()
+    graph.input[0].type.tensor_type.elem_type = TensorProto.UNDEFINED
+    tiny_exports.write_model(tmp_path, graph, 0)
+    with pytest.raises(EngineError, match="graph value 'inputs_embeds' is not a tensor of a known type"):
+        read_export(tmp_path)
+
+
 def test_weights_inside_the_graph_are_accepted(tmp_path: Path) -> None:
     tiny_exports.write_code2wav(tmp_path)
     model = onnx.load(tmp_path / "model.onnx")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pty
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from onnx import helper
 
+from cpspec_trt.builder.profiles import BuildLimits, flag_of
 from cpspec_trt.files.compatibility import BUILD, rows_for
 from tests.builder import tiny_exports
 
@@ -55,6 +57,15 @@ def test_help_lists_every_flag_that_is_used_and_exits_0() -> None:
         done = build(flag)
         assert (done.returncode, done.stderr) == (0, "")
         assert [name for name in (*used, "--verify") if name not in done.stdout] == []
+
+
+def test_help_states_the_defaults_that_are_in_force() -> None:
+    text = " ".join(build("--help").stdout.split())
+    for field in dataclasses.fields(BuildLimits):
+        description = text[text.index(f"{flag_of(field.name)} INTEGER") :]
+        stated = re.search(r"\[default: (\d+)\]", description)
+        assert stated is not None
+        assert int(stated[1]) == field.default, field.name
 
 
 def test_help_loads_no_heavy_module() -> None:
@@ -191,6 +202,7 @@ def test_progress_is_one_line_per_component_on_a_terminal(tmp_path: Path, onnx: 
     ("arguments", "code", "message"),
     [
         ([], 2, "--engineDir is missing: give the directory of the engine"),
+        (["--onnxDir", "llm", "--engineDir", ""], 2, "'--engineDir' / '-e': the path is empty"),
         (["--engineDir", "e"], 2, "--onnxDir is missing: give an exported component, or a checkpoint"),
         (["--onnxDir", "absent", "--engineDir", "e"], 2, "onnx directory absent does not exist; .*cpspec-export"),
         (["--onnxDir", ".", "--engineDir", "e"], 1, r"config.json not found in onnx directory: \.; .*code_predictor"),
