@@ -70,12 +70,9 @@ def convolved(x: np.ndarray, tensors: Tensors, name: str, dilation: int = 1) -> 
     kernel, time = weight.shape[2], x.shape[2]
     padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), ((kernel - 1) * dilation, 0)))
     depthwise = weight.shape[1] == 1 and x.shape[1] > 1
-    y = np.zeros((len(x), len(weight), time))
-    y += tensors[f"{name}.bias"][:, None]
-    for j in range(kernel):
-        tap = padded[:, :, j * dilation : j * dilation + time]
-        y += weight[:, :, j] * tap if depthwise else weight[:, :, j] @ tap
-    return y
+    taps = [padded[:, :, j * dilation : j * dilation + time] for j in range(kernel)]
+    products = [weight[:, :, j] * tap if depthwise else weight[:, :, j] @ tap for j, tap in enumerate(taps)]
+    return np.asarray(np.sum(products, axis=0) + tensors[f"{name}.bias"][:, None])
 
 
 def snaked(x: np.ndarray, tensors: Tensors, name: str) -> np.ndarray:
