@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HELD_OUT = ROOT / "assets" / "demo-voice" / "heldout.txt"
 
 # Chosen for clear margins; in tiny_square's answers the end of speech is wanted, and banned, in the first two steps.
-SEEDS = {"tiny": 54, "tiny_square": 14, "tiny_design": 12}
+SEEDS = {"tiny": 54, "tiny_square": 14, "tiny_design": 12, "real_code_predictor": 1}
 
 _HELLO = "hello world, how are you today?"
 _WALK = "今天天气很好，我们去公园散步。"
@@ -65,6 +65,9 @@ SPEECH_CASES: dict[str, dict[str, Request]] = {
         "design_instruct": _request(_HELLO, None, "English", instruct="A young, bright and friendly voice."),
         "design_streaming": _request(_HELLO, None, "Auto", instruct="", streaming=True),
         "design_chinese_penalty_3": _request(_WALK, None, "Chinese", instruct="请慢慢说话", penalty=3.0),
+    },
+    "real_code_predictor": {
+        "code_predictor_of_real_size": _request(_HELLO, "Ryan", "English", max_frames=6),
     },
 }
 
