@@ -77,7 +77,7 @@ def convolved(x: np.ndarray, tensors: Tensors, name: str, dilation: int = 1) -> 
 
 def snaked(x: np.ndarray, tensors: Tensors, name: str) -> np.ndarray:
     alpha, beta = (np.exp(tensors[f"{name}.{part}"].astype(np.float64))[:, None] for part in ("alpha", "beta"))
-    return x + np.sin(x * alpha) ** 2 / (beta + 1e-9)
+    return np.asarray(x + np.sin(x * alpha) ** 2 / (beta + 1e-9))
 
 
 @pytest.mark.parametrize(("kernel", "dilation"), [(1, 1), (3, 1), (7, 1), (7, 3), (7, 9)])
