@@ -17,7 +17,8 @@ import numpy as np
 
 from cpspec_trt.errors import CpspecError, RequestError, SpeculationRefused, UsageError
 from cpspec_trt.files.audio import SAMPLE_RATE
-from cpspec_trt.files.requests import DEFAULT_SEED, SamplingSettings, TtsRequest
+from cpspec_trt.files.request_reading import DEFAULT_SEED
+from cpspec_trt.files.requests import SamplingSettings, TtsRequest
 from cpspec_trt.files.results import FinishReason
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.pipelines.engine_set import EngineDirectories, check, locate, open_set

@@ -1,6 +1,6 @@
-"""The shape of a request file as pydantic models, and in words what each field takes.
+"""The shape of a Qwen3-TTS request file as pydantic models, and in words what each field takes.
 
-Only ``requests`` uses them; everybody else sees the frozen dataclasses made from them.
+Only the readers use them; everybody else sees the frozen dataclasses made from them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Dis
 from pydantic_core import PydanticCustomError
 
 MAX_BATCH = 16
-LONE_SURROGATE = "lone_surrogate"  # the error type of text that no encoding can write
+# Error types of our own: text that no encoding can write, and more than a documented limit allows.
+LONE_SURROGATE = "lone_surrogate"
+LIMIT = "limit"
 _INT32_MAX = 2**31 - 1
 _UINT64_MAX = 2**64 - 1
 # Sampling runs in fp32: a value that is 0 or infinite there is not what the file says.
@@ -31,7 +33,8 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _fits_float32(value: float) -> float:
+def fits_float32(value: float) -> float:
+    """A validator: 0, or a magnitude that fp32 holds without becoming 0 or infinite."""
     if value != 0 and not FLOAT32_TINY <= value <= FLOAT32_MAX:
         raise ValueError("outside fp32")
     return value
@@ -43,7 +46,8 @@ def _encodable(value: str) -> str:
     return value
 
 
-def _branch(content: Any) -> str | None:
+def content_branch(content: Any) -> str | None:
+    """Which form a message's content has: ``string``, ``items`` or neither."""
     if isinstance(content, str):
         return "string"
     return "items" if isinstance(content, list) else None
@@ -52,21 +56,23 @@ def _branch(content: Any) -> str | None:
 Text = Annotated[str, AfterValidator(_encodable)]
 # None is "not in the file"; an explicit null is refused.
 Given = Annotated[T | None, BeforeValidator(_refuse_null)]
-Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_fits_float32)]
-TopP = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_fits_float32)]
-Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValidator(_fits_float32)]
+Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(fits_float32)]
+TopP = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(fits_float32)]
+Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValidator(fits_float32)]
 TopK = Annotated[int, Field(ge=0, le=_INT32_MAX), BeforeValidator(_whole)]
-Frames = Annotated[int, Field(ge=1, le=_INT32_MAX), BeforeValidator(_whole)]
+Count = Annotated[int, Field(ge=1, le=_INT32_MAX), BeforeValidator(_whole)]
 Seed = Annotated[int, Field(ge=0, le=_UINT64_MAX), BeforeValidator(_whole)]
 BatchSize = Annotated[int, Field(ge=1, le=MAX_BATCH), BeforeValidator(_whole)]
 
 
-class _Model(BaseModel):
+class StrictModel(BaseModel):
+    """One object of a request file. Names it lacks are the compatibility table's business."""
+
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
-class SamplingModel(_Model):
-    """Sampling values; both the file and a request may have them."""
+class SpeechModel(StrictModel):
+    """Sampling values of Talker and CodePredictor; both the file and a request may have them."""
 
     talker_temperature: Given[Temperature] = None
     talker_top_k: Given[TopK] = None
@@ -75,9 +81,14 @@ class SamplingModel(_Model):
     subtalker_temperature: Given[Temperature] = None
     subtalker_top_k: Given[TopK] = None
     subtalker_top_p: Given[TopP] = None
-    max_audio_length: Given[Frames] = None
-    do_sample: Given[bool] = None
+    max_audio_length: Given[Count] = None
     subtalker_do_sample: Given[bool] = None
+
+
+class SamplingModel(SpeechModel):
+    """``do_sample`` is the Talker's: Qwen3-TTS has no Thinker."""
+
+    do_sample: Given[bool] = None
 
 
 class _SharedModel(SamplingModel):
@@ -90,19 +101,19 @@ class _SharedModel(SamplingModel):
     sampling_seed: Given[Seed] = None
 
 
-class TextItemModel(_Model):
+class TextItemModel(StrictModel):
     """One item of a content list."""
 
     type: Literal["text"]
     text: Text
 
 
-class MessageModel(_Model):
+class MessageModel(StrictModel):
     """One message of a request."""
 
     role: Text
     content: Annotated[
-        Annotated[Text, Tag("string")] | Annotated[list[TextItemModel], Tag("items")], Discriminator(_branch)
+        Annotated[Text, Tag("string")] | Annotated[list[TextItemModel], Tag("items")], Discriminator(content_branch)
     ]
 
 
@@ -126,22 +137,10 @@ _BOOLEAN = "true or false"
 _STRING = "a string"
 
 # Field name (``name[]`` for an element of a list) -> what it takes, as it stands after "write".
-EXPECTED = {
-    "requests": "a list with at least one request",
-    "requests[]": 'an object such as {"messages": [{"role": "assistant", "content": "Hello."}]}',
-    "batch_size": f"a whole number from 1 to {MAX_BATCH}",
-    "messages": 'a list such as [{"role": "assistant", "content": "Hello."}]',
-    "messages[]": 'an object such as {"role": "assistant", "content": "Hello."}',
-    "role": "a string such as 'assistant'",
-    "content": "a string or a list of text items",
-    "content[]": 'an object such as {"type": "text", "text": "Hello."}',
-    "type": "'text', the only kind of content that can be spoken",
-    "text": _STRING,
+EXPECTED_OF_SPEECH = {
     "speaker": _STRING,
-    "language": _STRING,
-    "instruct": _STRING,
-    "non_streaming_mode": _BOOLEAN,
     "sampling_seed": "a whole number from 0 to 18446744073709551615",
+    "batch_size": f"a whole number from 1 to {MAX_BATCH}",
     "talker_temperature": _TEMPERATURE,
     "talker_top_k": _TOP_K,
     "talker_top_p": _TOP_P,
@@ -152,4 +151,18 @@ EXPECTED = {
     "max_audio_length": "a whole number of frames, at least 1",
     "do_sample": _BOOLEAN,
     "subtalker_do_sample": _BOOLEAN,
+}
+EXPECTED = EXPECTED_OF_SPEECH | {
+    "requests": "a list with at least one request",
+    "requests[]": 'an object such as {"messages": [{"role": "assistant", "content": "Hello."}]}',
+    "messages": 'a list such as [{"role": "assistant", "content": "Hello."}]',
+    "messages[]": 'an object such as {"role": "assistant", "content": "Hello."}',
+    "role": "a string such as 'assistant'",
+    "content": "a string or a list of text items",
+    "content[]": 'an object such as {"type": "text", "text": "Hello."}',
+    "type": "'text', the only kind of content that can be spoken",
+    "text": _STRING,
+    "language": _STRING,
+    "instruct": _STRING,
+    "non_streaming_mode": _BOOLEAN,
 }

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -90,15 +90,22 @@ class ResponseRecord:
         return record
 
 
-def write_results(path: Path, input_file: Path, responses: Sequence[ResponseRecord]) -> None:
-    """Write the output JSON (indent 2) in one step.
+class Response(Protocol):
+    """The answer to one request of either tool."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The element of ``responses``."""
+
+
+def write_results(path: Path, input_file: Path, responses: Sequence[Response], indent: int = 2) -> None:
+    """Write the output JSON in one step.
 
     Raises:
         UsageError: the file cannot be written.
     """
     document = {"input_file": _text(input_file), "responses": [response.to_json() for response in responses]}
     try:
-        write_json_atomic(path, document, indent=2)
+        write_json_atomic(path, document, indent)
     except OSError as fault:
         raise UsageError(
             f"{path}: cannot write the output JSON: {fault.strerror}; give a writable --outputFile"
@@ -111,28 +118,31 @@ def write_audio(
     samples: npt.NDArray[np.float32],
     codes: npt.NDArray[np.integer[Any]],
     sample_rate: int = SAMPLE_RATE,
+    slot: int | None = None,
 ) -> AudioRecord:
     """Write ``audio_req{N}.wav`` and ``rvq_req{N}.safetensors`` into ``directory`` (created if missing).
 
     Args:
         directory: the audio directory.
-        request_idx: N.
+        request_idx: N; of Qwen3-Omni the index of the request's batch group.
         samples: float32 [samples] in [-1, 1].
         codes: integers [frames, groups].
         sample_rate: Hz.
+        slot: of Qwen3-Omni: the request's place in its group, which adds ``_batch{slot}`` to both names.
 
     Raises:
         NumericError: a sample is NaN or infinite; no file is written.
         RequestError: a file cannot be written.
     """
-    audio_file = directory / f"audio_req{request_idx}.wav"
-    rvq_file = directory / f"rvq_req{request_idx}.safetensors"
+    stem = f"req{request_idx}" if slot is None else f"req{request_idx}_batch{slot}"
+    audio_file = directory / f"audio_{stem}.wav"
+    rvq_file = directory / f"rvq_{stem}.safetensors"
     try:
         write_wav(audio_file, samples, sample_rate)
         write_codes(rvq_file, codes)
     except OSError as fault:
         raise RequestError(
-            f"{directory}: cannot write the audio of request {request_idx}: {fault.strerror}; "
+            f"{directory}: cannot write {audio_file.name} and {rvq_file.name}: {fault.strerror}; "
             "give a writable --outputAudioDir with free space"
         ) from None
     return AudioRecord(audio_file, int(samples.size), sample_rate, rvq_file)

@@ -1,39 +1,83 @@
 """From what a request asks for and what its checkpoint recommends to the values that are used.
 
 Order: the request file, else the checkpoint's ``generation_config.json``, else the constants of the
-PyTorch reference (qwen-tts 0.1.1). A 0 in a ``talker_*`` or ``subtalker_*`` value of the request file
-means the default, as in TensorRT Edge-LLM, and leaves a note.
+PyTorch references (qwen-tts 0.1.1 for Qwen3-TTS; transformers' ``qwen3_omni_moe`` for Talker and CodePredictor of
+Qwen3-Omni). A 0 in a ``talker_*`` or ``subtalker_*`` value of the request file means the default, as in TensorRT
+Edge-LLM, and leaves a note.
+
+The two families name these values differently in ``generation_config.json``, and Qwen3-Omni's says nothing of the
+CodePredictor. It says nothing of the Thinker either: see ``omni``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.json_io import read_json
+from cpspec_trt.files.request_reading import shown
 from cpspec_trt.files.request_schema import FLOAT32_MAX, FLOAT32_TINY
-from cpspec_trt.files.requests import SamplingSettings, shown
+from cpspec_trt.files.requests import SamplingSettings
 from cpspec_trt.kernels.protocol import FilterParameters
 
 FILE_NAME = "generation_config.json"
 
-# The wrapper's own defaults, used for whatever generation_config.json leaves out.
-REFERENCE_CONSTANTS: dict[str, Any] = {
-    "do_sample": True,
-    "temperature": 0.9,
-    "top_k": 50,
-    "top_p": 1.0,
-    "repetition_penalty": 1.05,
-    "subtalker_dosample": True,
-    "subtalker_temperature": 0.9,
-    "subtalker_top_k": 50,
-    "subtalker_top_p": 1.0,
-    "max_new_tokens": 2048,
-}
-
 T = TypeVar("T", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Where one family of checkpoints keeps each default, and what holds without it.
+
+    Attributes:
+        names: field of the defaults below -> its name in ``generation_config.json``; others are never there.
+        constants: the reference's own default of every field.
+    """
+
+    names: Mapping[str, str]
+    constants: Mapping[str, Any]
+
+
+TTS_FAMILY = Family(
+    names={
+        "talker_do_sample": "do_sample",
+        "talker_temperature": "temperature",
+        "talker_top_k": "top_k",
+        "talker_top_p": "top_p",
+        "repetition_penalty": "repetition_penalty",
+        "subtalker_do_sample": "subtalker_dosample",
+        "subtalker_temperature": "subtalker_temperature",
+        "subtalker_top_k": "subtalker_top_k",
+        "subtalker_top_p": "subtalker_top_p",
+        "max_new_tokens": "max_new_tokens",
+    },
+    constants={
+        "talker_do_sample": True,
+        "talker_temperature": 0.9,
+        "talker_top_k": 50,
+        "talker_top_p": 1.0,
+        "repetition_penalty": 1.05,
+        "subtalker_do_sample": True,
+        "subtalker_temperature": 0.9,
+        "subtalker_top_k": 50,
+        "subtalker_top_p": 1.0,
+        "max_new_tokens": 2048,
+    },
+)
+OMNI_FAMILY = Family(
+    names={
+        "talker_do_sample": "talker_do_sample",
+        "talker_temperature": "talker_temperature",
+        "talker_top_k": "talker_top_k",
+        "talker_top_p": "talker_top_p",
+        "repetition_penalty": "talker_repetition_penalty",
+        "max_new_tokens": "talker_max_new_tokens",
+    },
+    constants={**TTS_FAMILY.constants, "subtalker_temperature": 1.0, "subtalker_top_p": 0.8, "max_new_tokens": 4096},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +89,7 @@ class GenerationDefaults:
         code_predictor: the CodePredictor's filter.
         repetition_penalty: of the Talker; the CodePredictor never has one.
         max_new_tokens: Talker tokens, the last of which never becomes a frame.
-        from_file: names that ``generation_config.json`` gave.
+        from_file: request fields (``talker_top_k``, …) whose default ``generation_config.json`` gave.
     """
 
     talker: FilterParameters
@@ -55,7 +99,7 @@ class GenerationDefaults:
     from_file: frozenset[str]
 
     @classmethod
-    def read(cls, directory: Path) -> GenerationDefaults:
+    def read(cls, directory: Path, family: Family = TTS_FAMILY) -> GenerationDefaults:
         """Read ``generation_config.json`` of an engine directory; without the file all constants apply.
 
         Raises:
@@ -63,21 +107,21 @@ class GenerationDefaults:
         """
         path = directory / FILE_NAME
         found = read_json(path, EngineError, "generation config") if path.exists() else {}
-        reader = _Reader(path, found)
+        reader = _Reader(path, found, family)
         return cls(
-            talker=reader.filter("", "do_sample"),
-            code_predictor=reader.filter("subtalker_", "subtalker_dosample"),
+            talker=reader.filter("talker"),
+            code_predictor=reader.filter("subtalker"),
             repetition_penalty=reader.number(
                 "repetition_penalty", FLOAT32_TINY, FLOAT32_MAX, "a finite fp32 number above 0"
             ),
             max_new_tokens=reader.whole("max_new_tokens", 2),  # EOS is banned for two tokens
-            from_file=frozenset(found) & frozenset(REFERENCE_CONSTANTS),
+            from_file=frozenset(field for field, name in family.names.items() if name in found),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSampling:
-    """The values one request runs with.
+    """The values one request speaks with.
 
     Attributes:
         talker: the Talker's filter.
@@ -97,11 +141,15 @@ class EffectiveSampling:
     seed: int
     notes: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Any]:
-        """The response's ``sampling``. The keys are request fields: pasted into a request they repeat it."""
+    def to_json(self, talker_do_sample: str = "do_sample") -> dict[str, Any]:
+        """The response's ``sampling``. The keys are request fields: pasted into a request they repeat it.
+
+        Args:
+            talker_do_sample: the request field that makes the Talker greedy.
+        """
         return {
             "sampling_seed": self.seed,
-            "do_sample": self.talker.do_sample,
+            talker_do_sample: self.talker.do_sample,
             "talker_temperature": self.talker.temperature,
             "talker_top_k": self.talker.top_k,
             "talker_top_p": self.talker.top_p,
@@ -122,33 +170,26 @@ def effective_sampling(settings: SamplingSettings, defaults: GenerationDefaults)
     """
     notes: list[str] = []
 
-    def pick(field: str, default_name: str, given: T | None, default: T) -> T:
+    def pick(field: str, default: T) -> T:
+        given: T | None = getattr(settings, field)
         if given:
             return given
         if given is not None:
-            source = FILE_NAME if default_name in defaults.from_file else "the reference's constant"
+            source = FILE_NAME if field in defaults.from_file else "the reference's constant"
             notes.append(f"{field} 0 means the default: {default} ({source})")
         return default
 
-    talker, predictor = defaults.talker, defaults.code_predictor
+    def complete(prefix: str, default: FilterParameters, do_sample: bool | None) -> FilterParameters:
+        return FilterParameters(
+            pick(f"{prefix}_temperature", default.temperature),
+            pick(f"{prefix}_top_k", default.top_k),
+            pick(f"{prefix}_top_p", default.top_p),
+            default.do_sample if do_sample is None else do_sample,
+        )
+
     return EffectiveSampling(
-        talker=FilterParameters(
-            pick("talker_temperature", "temperature", settings.talker_temperature, talker.temperature),
-            pick("talker_top_k", "top_k", settings.talker_top_k, talker.top_k),
-            pick("talker_top_p", "top_p", settings.talker_top_p, talker.top_p),
-            talker.do_sample if settings.do_sample is None else settings.do_sample,
-        ),
-        code_predictor=FilterParameters(
-            pick(
-                "subtalker_temperature",
-                "subtalker_temperature",
-                settings.subtalker_temperature,
-                predictor.temperature,
-            ),
-            pick("subtalker_top_k", "subtalker_top_k", settings.subtalker_top_k, predictor.top_k),
-            pick("subtalker_top_p", "subtalker_top_p", settings.subtalker_top_p, predictor.top_p),
-            predictor.do_sample if settings.subtalker_do_sample is None else settings.subtalker_do_sample,
-        ),
+        talker=complete("talker", defaults.talker, settings.do_sample),
+        code_predictor=complete("subtalker", defaults.code_predictor, settings.subtalker_do_sample),
         repetition_penalty=settings.repetition_penalty or defaults.repetition_penalty,
         max_frames=settings.max_audio_length or defaults.max_new_tokens - 1,
         max_frames_explicit=settings.max_audio_length is not None,
@@ -160,37 +201,42 @@ def effective_sampling(settings: SamplingSettings, defaults: GenerationDefaults)
 class _Reader:
     """Typed access to one generation config, completed by the reference's constants."""
 
-    def __init__(self, path: Path, found: dict[str, Any]) -> None:
+    def __init__(self, path: Path, found: dict[str, Any], family: Family) -> None:
         self._path = path
-        self._values = REFERENCE_CONSTANTS | found
+        self._names = family.names
+        given = {field: found[name] for field, name in family.names.items() if name in found}
+        self._values = {**family.constants, **given}
 
-    def filter(self, prefix: str, do_sample: str) -> FilterParameters:
+    def filter(self, prefix: str) -> FilterParameters:
         return FilterParameters(
-            temperature=self.number(f"{prefix}temperature", 0, FLOAT32_MAX, "a finite fp32 number of at least 0"),
-            top_k=self.whole(f"{prefix}top_k", 0),
-            top_p=self.number(f"{prefix}top_p", FLOAT32_TINY, FLOAT32_MAX, "a finite number above 0 (1 or more keeps all)"),
-            do_sample=self.boolean(do_sample),
+            temperature=self.number(f"{prefix}_temperature", 0, FLOAT32_MAX, "a finite fp32 number of at least 0"),
+            top_k=self.whole(f"{prefix}_top_k", 0),
+            top_p=self.number(
+                f"{prefix}_top_p", FLOAT32_TINY, FLOAT32_MAX, "a finite number above 0 (1 or more keeps all)"
+            ),
+            do_sample=self.boolean(f"{prefix}_do_sample"),
         )
 
-    def boolean(self, name: str) -> bool:
-        value = self._values[name]
+    def boolean(self, field: str) -> bool:
+        value = self._values[field]
         if not isinstance(value, bool):
-            self._refuse(name, "true or false")
+            self._refuse(field, "true or false")
         return bool(value)
 
-    def whole(self, name: str, lowest: int) -> int:
-        value = self._values[name]
+    def whole(self, field: str, lowest: int) -> int:
+        value = self._values[field]
         if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value < 2**31:
-            self._refuse(name, f"a whole number of at least {lowest}")
+            self._refuse(field, f"a whole number of at least {lowest}")
         return int(value)
 
-    def number(self, name: str, lowest: float, highest: float, expected: str) -> float:
-        value = self._values[name]
+    def number(self, field: str, lowest: float, highest: float, expected: str) -> float:
+        value = self._values[field]
         if not isinstance(value, int | float) or isinstance(value, bool) or not lowest <= value <= highest:
-            self._refuse(name, expected)
+            self._refuse(field, expected)
         return float(value)
 
-    def _refuse(self, name: str, expected: str) -> NoReturn:
+    def _refuse(self, field: str, expected: str) -> NoReturn:
         raise EngineError(
-            f"{self._path}: field {name!r} is {shown(self._values[name])}; write {expected}, or remove the field"
+            f"{self._path}: field {self._names[field]!r} is {shown(self._values[field])}; "
+            f"write {expected}, or remove the field"
         )

@@ -14,15 +14,27 @@ import pytest
 from click.testing import CliRunner
 
 from cpspec_trt.errors import InputFileError
-from cpspec_trt.files.compatibility import BUILD, COMMANDS, INFER, OMNI, ROWS, Row, Where, render, rows_for
-from cpspec_trt.files.requests import read_tts_requests
+from cpspec_trt.files.compatibility import BUILD, COMMANDS, INFER, OMNI, ROWS, TTS, Row, Where, render, rows_for
+from cpspec_trt.files.omni_requests import OmniRequestFile, read_omni_requests
+from cpspec_trt.files.requests import TtsRequestFile, read_tts_requests
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 MAINS = {INFER: "cpspec_trt.cli.infer", BUILD: "cpspec_trt.cli.build"}
+FIELDS: tuple[Where, ...] = ("file field", "request field", "message field", "content item field")
+LEVELS: dict[str, tuple[Where, ...]] = {TTS: FIELDS, OMNI: (*FIELDS, "streaming field")}
+ROLES = {TTS: "assistant", OMNI: "user"}
 
 # An accepted value of every used field of a request file.
 VALID: dict[str, Any] = {
     "batch_size": 2,
+    "temperature": 0.6,
+    "top_p": 0.5,
+    "top_k": 20,
+    "max_generate_length": 30,
+    "apply_chat_template": False,
+    "add_generation_prompt": False,
+    "enable_thinking": True,
+    "stop": ["end", "."],
     "talker_temperature": 0.7,
     "talker_top_k": 40,
     "talker_top_p": 0.9,
@@ -36,35 +48,62 @@ VALID: dict[str, Any] = {
     "instruct": "Calm.",
     "non_streaming_mode": False,
     "do_sample": False,
+    "talker_do_sample": False,
     "subtalker_do_sample": False,
     "sampling_seed": 7,
 }
-# Fields that every request file has.
-ALWAYS = {"requests", "messages", "role", "content", "type", "text"}
-FIELDS: tuple[Where, ...] = ("file field", "request field", "message field", "content item field")
+# Fields that every request file has, and the one that only holds others.
+ALWAYS = {"requests", "messages", "role", "content", "type", "text", "streaming"}
+
+
+def read(tool: str, path: Path) -> TtsRequestFile | OmniRequestFile:
+    return read_tts_requests(path, strict=True) if tool == TTS else read_omni_requests(path, strict=True)
+
+
+def arrived(file: TtsRequestFile | OmniRequestFile, name: str) -> Any:
+    """What became of a field of the first request's file."""
+    if name == "batch_size":
+        return file.batch_size
+    if isinstance(file, TtsRequestFile):
+        request = file.requests[0]
+        holder = request if hasattr(request, name) else request.settings
+        return getattr(holder, "seed" if name == "sampling_seed" else name)
+    chat = file.requests[0]
+    if name == "sampling_seed":
+        return chat.seed
+    if name == "talker_do_sample":
+        return chat.talker.do_sample
+    holders = (chat, chat.thinker, chat.talker)  # do_sample is the Thinker's
+    value = next(getattr(holder, name) for holder in holders if hasattr(holder, name))
+    return list(value) if isinstance(value, tuple) else value
 
 
 def rows_with(status: str) -> list[Any]:
-    """(where, name, row) of every field that the request reader decides by a row of this status."""
+    """(tool, where, name, row) of every field that a request reader decides by a row of this status."""
     return [
-        pytest.param(where, name, row, id=f"{where}-{name}")
-        for where in FIELDS
-        for name, row in rows_for(INFER, where).items()
+        pytest.param(tool, where, name, row, id=f"{tool}-{where}-{name}")
+        for tool, levels in LEVELS.items()
+        for where in levels
+        for name, row in rows_for(tool, where).items()
         if row.status == status
     ]
 
 
-def write_with(directory: Path, where: Where, name: str, value: Any) -> Path:
+def write_with(directory: Path, tool: str, where: Where, name: str, value: Any) -> Path:
     """A request file with one more field at the given level."""
     item: dict[str, Any] = {"type": "text", "text": "Hi."}
-    message: dict[str, Any] = {"role": "assistant", "content": [item]}
+    message: dict[str, Any] = {"role": ROLES[tool], "content": [item]}
     request: dict[str, Any] = {"messages": [message]}
     document: dict[str, Any] = {"requests": [request]}
+    streaming: dict[str, Any] = {}
+    if where == "streaming field":
+        document["streaming"] = streaming
     level = {
         "file field": document,
         "request field": request,
         "message field": message,
         "content item field": item,
+        "streaming field": streaming,
     }[where]
     level[name] = value
     path = directory / "input.json"
@@ -102,6 +141,9 @@ def test_no_name_stands_twice_for_one_tool() -> None:
         ("llm_inference", "flag", 42),
         ("llm_inference", "file field", 25),
         ("llm_inference", "request field", 10),
+        ("llm_inference", "message field", 2),
+        ("llm_inference", "content item field", 8),
+        ("llm_inference", "streaming field", 3),
         ("llm_build", "flag", 15),
         ("audio_build", "flag", 9),
     ],
@@ -110,50 +152,83 @@ def test_the_table_covers_every_name_of_the_reference(tool: str, where: str, cou
     assert sum(row.tool == tool and row.where == where for row in ROWS) == count
 
 
-@pytest.mark.parametrize(("where", "name", "row"), rows_with("used"))
-def test_a_used_field_is_accepted_in_silence_and_arrives(tmp_path: Path, where: Where, name: str, row: Row) -> None:
+@pytest.mark.parametrize(("tool", "where", "name", "row"), rows_with("used"))
+def test_a_used_field_is_accepted_in_silence_and_arrives(
+    tmp_path: Path, tool: str, where: Where, name: str, row: Row
+) -> None:
     if name in ALWAYS:
-        file = read_tts_requests(write_with(tmp_path, "file field", "batch_size", 1), strict=True)
-        assert file.requests[0].text == "Hi."
+        file = read(tool, write_with(tmp_path, tool, "file field", "batch_size", 1))
+        assert len(file.requests) == 1
     else:
-        file = read_tts_requests(write_with(tmp_path, where, name, VALID[name]), strict=True)
-        request = file.requests[0]
-        attribute = "seed" if name == "sampling_seed" else name
-        (holder,) = (each for each in (file, request, request.settings) if hasattr(each, attribute))
-        assert getattr(holder, attribute) == VALID[name]
+        file = read(tool, write_with(tmp_path, tool, where, name, VALID[name]))
+        assert arrived(file, name) == VALID[name]
     assert file.warnings == ()
 
 
-@pytest.mark.parametrize(("where", "name", "row"), rows_with("refused"))
-def test_a_refused_field_is_refused_with_the_note(tmp_path: Path, where: Where, name: str, row: Row) -> None:
-    path = write_with(tmp_path, where, name, "something")
+@pytest.mark.parametrize(("tool", "where", "name", "row"), rows_with("refused"))
+def test_a_refused_field_is_refused_with_the_note(tmp_path: Path, tool: str, where: Where, name: str, row: Row) -> None:
+    path = write_with(tmp_path, tool, where, name, "something")
     with pytest.raises(InputFileError) as caught:
-        read_tts_requests(path, strict=False)
+        read(tool, path)
     assert f"{name} is 'something': {row.note}; remove the field" in str(caught.value)
 
 
-@pytest.mark.parametrize(("where", "name", "row"), rows_with("ignored"))
-def test_an_ignored_field_warns_with_the_note(tmp_path: Path, where: Where, name: str, row: Row) -> None:
-    path = write_with(tmp_path, where, name, not row.harmless[0])
-    (warning,) = read_tts_requests(path, strict=True).warnings
-    assert f"{name} is " in warning
-    assert warning.endswith(f" and is ignored: {row.note}")
+@pytest.mark.parametrize(("tool", "where", "name", "row"), rows_with("ignored"))
+def test_an_ignored_field_warns_with_the_note(tmp_path: Path, tool: str, where: Where, name: str, row: Row) -> None:
+    (warning,) = read(tool, write_with(tmp_path, tool, where, name, "something")).warnings
+    assert f"{name} is 'something' and is ignored: " in warning
+    assert warning.endswith(row.note)
 
 
-@pytest.mark.parametrize(
-    ("where", "name", "value"),
-    [
-        ("file field", "ref_audio", ""),
-        ("request field", "ref_text", ""),
-        ("file field", "apply_chat_template", True),
-        ("file field", "add_generation_prompt", True),
-        ("file field", "enable_thinking", False),
-    ],
-)
+HARMLESS: list[tuple[str, Where, str, Any]] = [
+    (TTS, "file field", "ref_audio", ""),
+    (TTS, "request field", "ref_text", ""),
+    (TTS, "file field", "apply_chat_template", True),
+    (TTS, "file field", "add_generation_prompt", True),
+    (TTS, "file field", "enable_thinking", False),
+    (TTS, "file field", "available_lora_weights", {}),
+    (OMNI, "file field", "spec_proposal_sampling", "auto"),
+    (OMNI, "file field", "num_logprobs", 0),
+    (OMNI, "file field", "context_cache_lookup_policy", "bypass"),
+    (OMNI, "request field", "lora_name", ""),
+    (OMNI, "request field", "save_system_prompt_kv_cache", False),
+    (OMNI, "request field", "disable_spec_decode", True),
+    (OMNI, "streaming field", "enable", False),
+    (OMNI, "streaming field", "codec_chunk_frames", 10),
+    (OMNI, "file field", "language", ""),
+    (OMNI, "file field", "ref_audio", ""),
+]
+
+
+@pytest.mark.parametrize(("tool", "where", "name", "value"), HARMLESS)
 def test_the_reference_default_of_a_refused_or_ignored_field_passes_in_silence(
-    tmp_path: Path, where: Where, name: str, value: Any
+    tmp_path: Path, tool: str, where: Where, name: str, value: Any
 ) -> None:
-    assert read_tts_requests(write_with(tmp_path, where, name, value), strict=True).warnings == ()
+    assert read(tool, write_with(tmp_path, tool, where, name, value)).warnings == ()
+
+
+def test_a_name_of_the_other_tool_is_refused_with_the_way_to_it(tmp_path: Path) -> None:
+    path = write_with(tmp_path, TTS, "file field", "temperature", 0.5)
+    with pytest.raises(InputFileError, match=r"Qwen3-Omni, which runs with --engineDir; for speech use talker_temper"):
+        read(TTS, path)
+    path = write_with(tmp_path, OMNI, "request field", "instruct", "Calm.")
+    with pytest.raises(InputFileError, match=r"instruct is 'Calm.': it belongs to Qwen3-TTS, which runs without --eng"):
+        read(OMNI, path)
+
+
+def test_a_command_has_the_flags_of_both_tools_and_the_one_that_uses_a_flag_decides() -> None:
+    flags = rows_for(INFER, "flag")
+    assert {"--cloneEncoderDir", "--enableAudioOutput", "--strict", "--eagle"} <= flags.keys()
+    shared = rows_for(TTS, "flag").keys() & rows_for(OMNI, "flag").keys()
+    used = {name for tool in (TTS, OMNI) for name, row in rows_for(tool, "flag").items() if row.status == "used"}
+    assert {name for name in shared if flags[name].status == "used"} == shared & used
+
+
+def test_a_flag_of_one_tool_is_refused_when_the_command_stands_in_for_the_other() -> None:
+    assert rows_for(OMNI, "flag")["--tokenizerDir"].status == "refused"
+    assert rows_for(TTS, "flag")["--warmup"].status == "refused"
+    for tool in (TTS, OMNI):
+        assert rows_for(tool, "flag")["--failOnLength"].status == "used"
 
 
 def command_of(name: str) -> click.Command:
@@ -164,7 +239,7 @@ def command_of(name: str) -> click.Command:
 
 def options_of(command: click.Command) -> set[str]:
     """Every spelling of every option, --help included."""
-    parameters = command.get_params(click.Context(command))
+    parameters = command.get_params(click.Context(command, **command.context_settings))
     return {
         spelling
         for parameter in parameters
@@ -194,12 +269,8 @@ REFUSED_FLAGS = [
 
 @pytest.mark.parametrize(("command", "name", "row"), REFUSED_FLAGS)
 def test_a_refused_flag_is_a_usage_error_with_the_note(command: str, name: str, row: Row) -> None:
-    arguments = [name, "1"] if row.metavar else [name]
+    arguments = [name, "7"] if row.metavar else [name]
     result = CliRunner().invoke(command_of(command), arguments)
     assert result.exit_code == 2
     assert row.note in result.output
     assert name in result.output
-
-
-def test_the_omni_tool_is_refused_as_a_whole() -> None:
-    assert {row.status for row in ROWS if row.tool == OMNI} == {"refused"}

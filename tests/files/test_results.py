@@ -119,5 +119,5 @@ def test_a_broken_waveform_leaves_no_file(tmp_path: Path) -> None:
 
 def test_an_audio_directory_that_cannot_be_written_fails_the_request_by_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RequestError, match=r"file: cannot write the audio of request 3: .*--outputAudioDir"):
+    with pytest.raises(RequestError, match=r"file: cannot write audio_req3\.wav and rvq_req3.*: .*--outputAudioDir"):
         write_audio(tmp_path / "file", 3, np.zeros(4, np.float32), np.zeros((1, 16), np.int64))
