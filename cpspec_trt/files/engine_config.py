@@ -21,6 +21,8 @@ CODE_PREDICTOR_MODEL = "qwen3_tts_code_predictor"
 CODE2WAV_MODEL = "qwen3_tts_code2wav"
 THINKER_MODEL = "qwen3_omni_moe_thinker"
 OMNI_TALKER_MODEL = "qwen3_omni_moe_talker"
+OMNI_CODE_PREDICTOR_MODEL = "qwen3_omni_moe_talker_code_predictor"
+OMNI_CODE2WAV_MODEL = "qwen3_omni_moe_code2wav"
 MAX_VERIFY_ROWS = 8  # widest verify window: rows of one CodePredictor pass, in the engine's profile and at run time
 
 
@@ -79,6 +81,7 @@ class MoeDimensions:
     moe_intermediate_size: int
     norm_topk_prob: bool
     shared_expert_intermediate_size: int  # 0: no shared expert
+    dense_layers: tuple[int, ...]  # layers that keep the gated MLP, of the decoder's intermediate_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class ThinkerConfig:
     checkpoint_fingerprint: str
     decoder: DecoderDimensions
     moe: MoeDimensions
-    accept_hidden_layer: int  # the Talker's: hidden state after this many layers, without the final norm
+    accept_hidden_layer: int  # the Talker's: hidden state after this many layers; 0 (the input) without a Talker
     im_start_token_id: int
     im_end_token_id: int
     user_token_id: int
@@ -158,13 +161,56 @@ class Code2WavConfig:
     sample_rate: int
 
 
-ComponentConfig = TalkerConfig | CodePredictorConfig | Code2WavConfig
-_NAMES: Mapping[type[Any], str] = {
-    TalkerConfig: "a Talker",
-    CodePredictorConfig: "a CodePredictor",
-    Code2WavConfig: "a code2wav decoder",
+@dataclass(frozen=True, slots=True)
+class OmniCode2WavConfig:
+    """code2wav of Qwen3-Omni. A sequence of n frames gives ``n * samples_per_frame - trimmed_samples`` samples."""
+
+    model: str
+    checkpoint_fingerprint: str
+    num_quantizers: int
+    codebook_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    sliding_window: int
+    decoder_dim: int
+    rms_norm_eps: float
+    rope_theta: float
+    upsample_rates: tuple[int, ...]
+    upsampling_ratios: tuple[int, ...]
+    samples_per_frame: int
+    trimmed_samples: int  # taken from the start of a sequence
+    sample_rate: int
+
+
+AnyCode2WavConfig = Code2WavConfig | OmniCode2WavConfig
+ComponentConfig = (
+    ThinkerConfig | TalkerConfig | OmniTalkerConfig | CodePredictorConfig | Code2WavConfig | OmniCode2WavConfig
+)
+_KINDS: Mapping[str, type[ComponentConfig]] = {
+    TALKER_MODEL: TalkerConfig,
+    CODE2WAV_MODEL: Code2WavConfig,
+    THINKER_MODEL: ThinkerConfig,
+    OMNI_TALKER_MODEL: OmniTalkerConfig,
+    OMNI_CODE2WAV_MODEL: OmniCode2WavConfig,
 }
-_Config = TypeVar("_Config", TalkerConfig, CodePredictorConfig, Code2WavConfig)
+_NAMES: Mapping[type[Any], str] = {
+    TalkerConfig: "a Talker of Qwen3-TTS",
+    CodePredictorConfig: "a CodePredictor",
+    Code2WavConfig: "a code2wav decoder of Qwen3-TTS",
+    ThinkerConfig: "a Thinker",
+    OmniTalkerConfig: "a Talker of Qwen3-Omni",
+    OmniCode2WavConfig: "a code2wav decoder of Qwen3-Omni",
+}
+_FLATTENED = (DecoderDimensions, MoeDimensions)  # their fields stand at the top level of config.json
+_LARGEST = 2**53  # no size, id or rate comes near it
+_MAY_BE_ZERO = ("accept_hidden_layer", "shared_expert_intermediate_size", "dense_layers")
+_Config = TypeVar(
+    "_Config", ThinkerConfig, TalkerConfig, OmniTalkerConfig, CodePredictorConfig, Code2WavConfig, OmniCode2WavConfig
+)
 
 
 def is_code_predictor(model: str) -> bool:
@@ -173,10 +219,12 @@ def is_code_predictor(model: str) -> bool:
 
 
 def to_json(config: ComponentConfig) -> dict[str, Any]:
-    """The dictionary written to ``config.json``; decoder dimensions stand at the top level."""
-    flat = {key: (dict(value) if isinstance(value, MappingProxyType) else value) for key, value in _items(config)}
-    flat.update(asdict(config.decoder) if not isinstance(config, Code2WavConfig) else {})
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in flat.items()}
+    """The dictionary written to ``config.json``; dimensions of the decoder and its experts stand at the top level."""
+    flat: dict[str, Any] = {}
+    for field in fields(config):
+        value = getattr(config, field.name)
+        flat.update(asdict(value) if isinstance(value, _FLATTENED) else {field.name: value})
+    return {key: _plain(value) for key, value in flat.items()}
 
 
 def read_component_config(directory: Path) -> ComponentConfig:
@@ -189,14 +237,12 @@ def read_component_config(directory: Path) -> ComponentConfig:
     path = directory / "config.json"
     value = read_json(path, EngineError, "engine config")
     model = take(value, "model", str, path, EngineError)
-    if is_code_predictor(model):
-        return _build(CodePredictorConfig, value, path)
-    if model == TALKER_MODEL:
-        return _build(TalkerConfig, value, path)
-    if model == CODE2WAV_MODEL:
-        return _build(Code2WavConfig, value, path)
-    known = f"{TALKER_MODEL}, {CODE2WAV_MODEL} or a name ending in {CODE_PREDICTOR_SUFFIX}"
-    raise EngineError(f"{path}: field 'model' is {model!r}, expected {known}; export the directory with cpspec-export")
+    kind = CodePredictorConfig if is_code_predictor(model) else _KINDS.get(model)
+    if kind is None:
+        known = f"{', '.join(_KINDS)} or a name ending in {CODE_PREDICTOR_SUFFIX}"
+        message = f"field 'model' is {model!r}, expected {known}"
+        raise EngineError(f"{path}: {message}; export the directory with cpspec-export")
+    return kind(**_read_fields(kind, value, path))
 
 
 def read_config_of(directory: Path, kind: type[_Config]) -> _Config:
@@ -220,25 +266,29 @@ def take(value: Mapping[str, Any], field: str, kind: type[Any], path: Path, erro
         raise error(f"{path}: required field {field!r} is missing; {remedy}")
     found = value[field]
     if kind is float and isinstance(found, int) and not isinstance(found, bool):
-        return float(found)
+        try:
+            found = float(found)
+        except OverflowError:
+            raise error(f"{path}: field {field!r} is too large: {found!r:.60}") from None
     if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
         raise error(f"{path}: field {field!r} must be {kind.__name__}, found {found!r:.60}")
     return found
 
 
-def _items(config: ComponentConfig) -> list[tuple[str, Any]]:
-    return [(f.name, getattr(config, f.name)) for f in fields(config) if f.name != "decoder"]
+def _plain(value: Any) -> Any:
+    """A value as JSON knows it."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
-def _build(kind: type[_Config], value: dict[str, Any], path: Path) -> _Config:
-    hints = get_type_hints(kind)
-    return kind(**{name: _read_field(value, name, hint, path) for name, hint in hints.items()})
+def _read_fields(kind: type[Any], value: dict[str, Any], path: Path) -> dict[str, Any]:
+    return {name: _read_field(value, name, hint, path) for name, hint in get_type_hints(kind).items()}
 
 
 def _read_field(value: dict[str, Any], name: str, hint: Any, path: Path) -> Any:
-    if hint is DecoderDimensions:
-        inner = get_type_hints(DecoderDimensions)
-        return DecoderDimensions(**{key: _read_field(value, key, kind, path) for key, kind in inner.items()})
+    if hint in _FLATTENED:
+        return hint(**_read_fields(hint, value, path))
     origin = get_origin(hint)
     if origin is tuple:
         items = take(value, name, list, path, EngineError)
@@ -256,11 +306,14 @@ def _element(name: str, item: Any, kind: type[Any], path: Path) -> Any:
 
 
 def _in_range(name: str, found: Any, path: Path) -> Any:
-    """Ids (and the numbers of a map of ids) start at 0; every other number is a size or a rate."""
+    """Ids (and the numbers of a map of ids) start at 0; nearly every other number is a size or a rate."""
     if name == "num_code_groups" and found < 2:
         raise EngineError(f"{path}: field {name!r} must be at least 2 (c0 and one RVQ depth), found {found}")
-    if isinstance(found, int | float):
-        is_id = name.endswith("_id") or "." in name
-        if found < 0 or (found == 0 and not is_id):
-            raise EngineError(f"{path}: field {name!r} must be {'0 or more' if is_id else 'positive'}, found {found!r}")
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        from_zero = name.endswith("_id") or "." in name or name in _MAY_BE_ZERO
+        if found < 0 or (found == 0 and not from_zero):
+            wanted = "0 or more" if from_zero else "positive"
+            raise EngineError(f"{path}: field {name!r} must be {wanted}, found {found!r:.60}")
+        if found > _LARGEST:
+            raise EngineError(f"{path}: field {name!r} is too large: {found!r:.60}")
     return found

@@ -87,6 +87,74 @@ CODE2WAV_CONFIG: dict[str, Any] = {
 }
 
 
+EXPERTS: dict[str, Any] = {
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 6,
+    "norm_topk_prob": True,
+    "shared_expert_intermediate_size": 0,
+    "dense_layers": [],
+}
+THINKER_CONFIG: dict[str, Any] = {
+    "model": "qwen3_omni_moe_thinker",
+    "checkpoint_fingerprint": "tiny",
+    "hidden_size": TEXT_WIDTH,
+    "vocab_size": TEXT_VOCABULARY,
+    "accept_hidden_layer": 1,
+    "im_start_token_id": 0,
+    "im_end_token_id": 1,
+    "user_token_id": 2,
+    "assistant_token_id": 3,
+    "system_token_id": 4,
+    "tts_pad_token_id": 5,
+    "tts_bos_token_id": 6,
+    "tts_eos_token_id": 7,
+    "enable_audio_output": True,
+    **EXPERTS,
+    **DECODER,
+}
+OMNI_TALKER_CONFIG: dict[str, Any] = {
+    "model": "qwen3_omni_moe_talker",
+    "checkpoint_fingerprint": "tiny",
+    "hidden_size": WIDTH,
+    "vocab_size": VOCABULARY,
+    "thinker_hidden_size": TEXT_WIDTH,
+    "accept_hidden_layer": 1,
+    "num_code_groups": GROUPS,
+    "codec_pad_id": 32,
+    "codec_bos_id": 33,
+    "codec_eos_id": 34,
+    "codec_nothink_id": 36,
+    "codec_think_bos_id": 37,
+    "codec_think_eos_id": 38,
+    "speakers": {"ethan": 40},
+    **EXPERTS,
+    "shared_expert_intermediate_size": 7,
+    **DECODER,
+}
+OMNI_CODE2WAV_CONFIG: dict[str, Any] = {
+    "model": "qwen3_omni_moe_code2wav",
+    "checkpoint_fingerprint": "tiny",
+    "num_quantizers": QUANTIZERS,
+    "codebook_size": CODEBOOK,
+    "hidden_size": 8,
+    "intermediate_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": HEAD_DIM,
+    "sliding_window": WINDOW,
+    "decoder_dim": 8,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "upsample_rates": [3, 2],
+    "upsampling_ratios": [2],
+    "samples_per_frame": 12,
+    "trimmed_samples": 8,
+    "sample_rate": 24000,
+}
+
+
 def decoder_inputs(width: int) -> list[onnx.ValueInfoProto]:
     rows: list[tuple[str, int, Shape]] = [
         ("inputs_embeds", TensorProto.FLOAT, ["batch", "new", width]),

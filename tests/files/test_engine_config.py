@@ -12,16 +12,33 @@ from cpspec_trt.errors import CheckpointError, EngineError
 from cpspec_trt.files.engine_config import (
     Code2WavConfig,
     CodePredictorConfig,
+    OmniCode2WavConfig,
+    OmniTalkerConfig,
     TalkerConfig,
+    ThinkerConfig,
     is_code_predictor,
     read_component_config,
     read_config_of,
     take,
     to_json,
 )
-from tests.builder.tiny_exports import CODE2WAV_CONFIG, CODE_PREDICTOR_CONFIG, TALKER_CONFIG
+from tests.builder.tiny_exports import (
+    CODE2WAV_CONFIG,
+    CODE_PREDICTOR_CONFIG,
+    OMNI_CODE2WAV_CONFIG,
+    OMNI_TALKER_CONFIG,
+    TALKER_CONFIG,
+    THINKER_CONFIG,
+)
 
-ALL = {TalkerConfig: TALKER_CONFIG, CodePredictorConfig: CODE_PREDICTOR_CONFIG, Code2WavConfig: CODE2WAV_CONFIG}
+ALL = {
+    TalkerConfig: TALKER_CONFIG,
+    CodePredictorConfig: CODE_PREDICTOR_CONFIG,
+    Code2WavConfig: CODE2WAV_CONFIG,
+    ThinkerConfig: THINKER_CONFIG,
+    OmniTalkerConfig: OMNI_TALKER_CONFIG,
+    OmniCode2WavConfig: OMNI_CODE2WAV_CONFIG,
+}
 
 
 def write(directory: Path, config: dict[str, Any]) -> Path:
@@ -77,7 +94,7 @@ def test_every_field_is_required(tmp_path: Path, value: dict[str, Any]) -> None:
     ("changes", "message"),
     [
         ({"model": 7}, "field 'model' must be str, found 7"),
-        ({"model": "bert"}, "field 'model' is 'bert', expected qwen3_tts_talker, qwen3_tts_code2wav or a name ending"),
+        ({"model": "bert"}, "field 'model' is 'bert', expected qwen3_tts_talker, qwen3_tts_code2wav, qwen3_omni_moe_"),
         ({"hidden_size": "8"}, "field 'hidden_size' must be int, found '8'"),
         ({"hidden_size": 8.0}, "field 'hidden_size' must be int, found 8.0"),
         ({"hidden_size": True}, "field 'hidden_size' must be int, found True"),
@@ -87,6 +104,9 @@ def test_every_field_is_required(tmp_path: Path, value: dict[str, Any]) -> None:
         ({"codec_eos_id": -1}, "field 'codec_eos_id' must be 0 or more, found -1"),
         ({"rms_norm_eps": "tiny"}, "field 'rms_norm_eps' must be float, found 'tiny'"),
         ({"rms_norm_eps": 0}, "field 'rms_norm_eps' must be positive, found 0.0"),
+        ({"rope_theta": 10**400}, "field 'rope_theta' is too large: 1000"),
+        ({"rope_theta": 1e17}, "field 'rope_theta' is too large: 1e+17"),
+        ({"hidden_size": 10**400}, "field 'hidden_size' is too large: 1000"),
         ({"speakers": ["ryan"]}, "field 'speakers' must be dict, found ['ryan']"),
         ({"speakers": {"ryan": "40"}}, "field 'speakers.ryan' must be int, found '40'"),
         ({"dialects": {"eric": 1}}, "field 'dialects.eric' must be str, found 1"),
@@ -104,6 +124,34 @@ def test_a_bad_rate_is_named(tmp_path: Path, rates: list[Any]) -> None:
         read_component_config(write(tmp_path, {**CODE2WAV_CONFIG, "upsample_rates": rates}))
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_experts": 0}, "field 'num_experts' must be positive, found 0"),
+        ({"norm_topk_prob": 1}, "field 'norm_topk_prob' must be bool, found 1"),
+        ({"enable_audio_output": "yes"}, "field 'enable_audio_output' must be bool, found 'yes'"),
+        (
+            {"shared_expert_intermediate_size": -8},
+            "field 'shared_expert_intermediate_size' must be 0 or more, found -8",
+        ),
+        ({"dense_layers": [0, -1]}, "field 'dense_layers' must be 0 or more, found -1"),
+        ({"dense_layers": 1}, "field 'dense_layers' must be list, found 1"),
+    ],
+)
+def test_a_bad_value_of_a_mixture_of_experts_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        read_component_config(write(tmp_path, {**THINKER_CONFIG, **changes}))
+    assert str(caught.value).startswith(f"{tmp_path / 'config.json'}: {message}")
+
+
+def test_no_shared_expert_no_dense_layer_and_no_accepted_layer_are_zero_and_empty(tmp_path: Path) -> None:
+    nothing = {"shared_expert_intermediate_size": 0, "dense_layers": [], "accept_hidden_layer": 0}
+    config = read_component_config(write(tmp_path, {**THINKER_CONFIG, **nothing, "norm_topk_prob": False}))
+    assert isinstance(config, ThinkerConfig)
+    assert (config.moe.shared_expert_intermediate_size, config.moe.dense_layers) == (0, ())
+    assert (config.accept_hidden_layer, config.moe.norm_topk_prob) == (0, False)
+
+
 def test_ids_may_be_zero(tmp_path: Path) -> None:
     config = read_component_config(write(tmp_path, {**TALKER_CONFIG, "codec_bos_id": 0, "speakers": {"ryan": 0}}))
     assert isinstance(config, TalkerConfig)
@@ -118,9 +166,9 @@ def test_a_missing_config_is_named(tmp_path: Path) -> None:
 def test_a_component_in_the_place_of_another_is_refused(tmp_path: Path) -> None:
     write(tmp_path, CODE_PREDICTOR_CONFIG)
     assert isinstance(read_config_of(tmp_path, CodePredictorConfig), CodePredictorConfig)
-    with pytest.raises(EngineError, match="'qwen3_tts_code_predictor', which is not a Talker; pass its directory"):
+    with pytest.raises(EngineError, match="'qwen3_tts_code_predictor', which is not a Talker of Qwen3-TTS; pass its"):
         read_config_of(tmp_path, TalkerConfig)
-    with pytest.raises(EngineError, match="'qwen3_tts_code_predictor', which is not a code2wav decoder; pass its"):
+    with pytest.raises(EngineError, match="'qwen3_tts_code_predictor', which is not a code2wav decoder of Qwen3-TTS"):
         read_config_of(tmp_path, Code2WavConfig)
 
 
