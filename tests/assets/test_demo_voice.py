@@ -43,7 +43,7 @@ def tokenizer() -> Tokenizer:
 @pytest.fixture(scope="module")
 def words() -> list[str]:
     """The closed vocabulary."""
-    return (VOICE / "vocabulary.txt").read_text().split("\n")[:-1]
+    return (VOICE / "checkpoint" / "vocabulary.txt").read_text().split("\n")[:-1]
 
 
 @pytest.fixture(scope="module")

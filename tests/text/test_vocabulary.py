@@ -33,7 +33,7 @@ def test_words_the_model_was_not_taught_are_listed_once_as_written(text: str, ou
 
 
 def test_the_demo_voice_knows_every_word_of_its_held_out_sentences() -> None:
-    vocabulary = read_vocabulary(DEMO_VOICE / "vocabulary.txt")
+    vocabulary = read_vocabulary(DEMO_VOICE / "checkpoint" / "vocabulary.txt")
     sentences = (DEMO_VOICE / "heldout.txt").read_text(encoding="utf-8")
     assert words_outside(sentences, vocabulary) == []
     assert words_outside("the mother is in the spaceship now", vocabulary) == ["spaceship"]
