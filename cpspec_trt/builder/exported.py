@@ -196,12 +196,14 @@ def _precision(path: Path, inputs: Iterable[TensorInfo]) -> str:
 
 def _check_sidecars(directory: Path, config: ComponentConfig) -> None:
     """Open the tables as the runtime will, so that a missing file or tensor or a wrong shape is found now."""
-    if isinstance(config, Code2WavConfig):
-        return
-    required = TALKER_SIDECARS if isinstance(config, TalkerConfig) else CODE_PREDICTOR_SIDECARS
-    if missing := [name for name in required if not (directory / name).is_file()]:
-        raise EngineError(f"{directory}: missing {', '.join(missing)}; {_EXPORT}")
-    if isinstance(config, CodePredictorConfig):
-        read_code_predictor_sidecars(directory, config)
-    else:
+    if isinstance(config, TalkerConfig):
+        _require(directory, TALKER_SIDECARS)
         read_talker_sidecars(directory, config)
+    elif isinstance(config, CodePredictorConfig):
+        _require(directory, CODE_PREDICTOR_SIDECARS)
+        read_code_predictor_sidecars(directory, config)
+
+
+def _require(directory: Path, names: Iterable[str]) -> None:
+    if missing := [name for name in names if not (directory / name).is_file()]:
+        raise EngineError(f"{directory}: missing {', '.join(missing)}; {_EXPORT}")

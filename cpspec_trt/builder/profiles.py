@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
-from cpspec_trt.errors import EngineError, UsageError
+from cpspec_trt.errors import EngineError, UnsupportedError, UsageError
 from cpspec_trt.files.engine_config import (
     MAX_VERIFY_ROWS,
     Code2WavConfig,
@@ -100,7 +100,11 @@ def component_of(config: ComponentConfig) -> str:
     """Name of a component, which is also the name of its engine directory."""
     if isinstance(config, Code2WavConfig):
         return CODE2WAV
-    return CODE_PREDICTOR if is_code_predictor(config.model) else TALKER
+    if is_code_predictor(config.model):
+        return CODE_PREDICTOR
+    if isinstance(config, TalkerConfig):
+        return TALKER
+    raise _unsupported(config)
 
 
 def flag_of(field: str) -> str:
@@ -128,12 +132,19 @@ def plan(config: ComponentConfig, inputs: Sequence[TensorInfo], limits: BuildLim
     Raises:
         UsageError: the limits do not fit this component.
         EngineError: the graph's inputs are not those that the config asks for.
+        UnsupportedError: a component this release does not build.
     """
     if isinstance(config, Code2WavConfig):
         return _plan_code2wav(config, inputs, limits)
     if isinstance(config, CodePredictorConfig):
         return _plan_code_predictor(config, inputs, limits)
-    return _plan_talker(config, inputs, limits)
+    if isinstance(config, TalkerConfig):
+        return _plan_talker(config, inputs, limits)
+    raise _unsupported(config)
+
+
+def _unsupported(config: ComponentConfig) -> UnsupportedError:
+    return UnsupportedError(f"model {config.model!r}: engines of this component are not built in this release")
 
 
 def _plan_talker(config: TalkerConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:

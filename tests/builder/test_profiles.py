@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cpspec_trt.builder.exported import ExportedComponent, read_export
-from cpspec_trt.builder.profiles import BuildLimits, BuildPlan, code_predictor_capacity, flag_of, plan
-from cpspec_trt.errors import EngineError, UsageError
+from cpspec_trt.builder.profiles import BuildLimits, BuildPlan, code_predictor_capacity, component_of, flag_of, plan
+from cpspec_trt.errors import EngineError, UnsupportedError, UsageError
 from cpspec_trt.files.manifest import TensorInfo
 from tests.builder import tiny_exports
 
@@ -258,6 +260,13 @@ def test_a_state_of_unknown_size_is_refused(code2wav: ExportedComponent) -> None
     state = TensorInfo("state_conv", "float32", (-1, 8, -1))
     with pytest.raises(EngineError, match="'state_conv': dimension 2 must have 1 <= min <= opt <= max"):
         plan(config, (*inputs, state), LIMITS)
+
+
+def test_a_component_this_release_does_not_build_is_refused() -> None:
+    thinker: Any = SimpleNamespace(model="qwen3_omni_moe_thinker")
+    for attempt in (lambda: plan(thinker, (), LIMITS), lambda: component_of(thinker)):
+        with pytest.raises(UnsupportedError, match="'qwen3_omni_moe_thinker': engines of this component are not built"):
+            attempt()
 
 
 def test_flags_are_spelled_as_the_reference_spells_them() -> None:
