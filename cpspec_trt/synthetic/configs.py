@@ -7,21 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from cpspec_trt.files.engine_config import DecoderDimensions
+from cpspec_trt.synthetic.codec_vocabulary import TTS_TAGS, shifted
 from cpspec_trt.synthetic.spec import TtsSpec
 from cpspec_trt.synthetic.speech_layout import ENCODER_STRIDES, samples_per_frame
 
 SAMPLE_RATE = 24_000
 
-# Ids of the codec vocabulary, counted from the end of the codebook, where the published ones stand too.
-_TAGS = {
-    "codec_pad_id": 100,
-    "codec_bos_id": 101,
-    "codec_eos_token_id": 102,
-    "codec_think_id": 106,
-    "codec_nothink_id": 107,
-    "codec_think_bos_id": 108,
-    "codec_think_eos_id": 109,
-}
+# Offsets behind the codebook.
 _LANGUAGES = {
     "chinese": 7,
     "english": 2,
@@ -47,11 +39,6 @@ _SPEAKERS = {
     "dylan": 830,
 }
 _SPEAKS_DIALECT = {"eric": "sichuan_dialect", "dylan": "beijing_dialect"}
-
-
-def codec_eos_id(spec: TtsSpec) -> int:
-    """The codec id that ends speech."""
-    return spec.codebook_size + _TAGS["codec_eos_token_id"]
 
 
 def model_config(spec: TtsSpec, vocabulary: Mapping[str, int]) -> dict[str, Any]:
@@ -143,8 +130,8 @@ def _talker_config(spec: TtsSpec) -> dict[str, Any]:
             "num_code_groups": spec.num_code_groups,
             "rope_scaling": None,
         },
-        **{name: spec.codebook_size + offset for name, offset in _TAGS.items()},
-        "codec_language_id": _shifted(_LANGUAGES | (_DIALECTS if custom else {}), spec.codebook_size),
+        **shifted(TTS_TAGS, spec.codebook_size),
+        "codec_language_id": shifted(_LANGUAGES | (_DIALECTS if custom else {}), spec.codebook_size),
         **_decoder_fields(spec.talker),
         "model_type": "qwen3_tts_talker",
         "num_code_groups": spec.num_code_groups,
@@ -155,7 +142,7 @@ def _talker_config(spec: TtsSpec) -> dict[str, Any]:
             "rope_type": "default",
             "type": "default",
         },
-        "spk_id": _shifted(speakers, spec.codebook_size),
+        "spk_id": shifted(speakers, spec.codebook_size),
         "spk_is_dialect": {name: _SPEAKS_DIALECT.get(name, False) for name in speakers},
         "text_hidden_size": spec.text_hidden_size,
         "text_vocab_size": spec.text_vocab_size,
@@ -236,7 +223,3 @@ def _speech_encoder_config(spec: TtsSpec) -> dict[str, Any]:
         "use_streaming": False,
         "vector_quantization_hidden_dimension": shape.codebook_dim,
     }
-
-
-def _shifted(offsets: Mapping[str, int], start: int) -> dict[str, int]:
-    return {name: start + offset for name, offset in offsets.items()}
