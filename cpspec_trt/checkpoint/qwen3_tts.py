@@ -6,6 +6,13 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from cpspec_trt.checkpoint.common_fields import (
+    check_heads,
+    check_plain_layers,
+    read_code_predictor,
+    read_decoder,
+    read_rope_theta,
+)
 from cpspec_trt.checkpoint.reader import Checkpoint
 from cpspec_trt.checkpoint.section import Section, read_section
 from cpspec_trt.errors import CheckpointError, UnsupportedError
@@ -15,7 +22,6 @@ from cpspec_trt.files.engine_config import (
     TALKER_MODEL,
     Code2WavConfig,
     CodePredictorConfig,
-    DecoderDimensions,
     TalkerConfig,
 )
 
@@ -32,7 +38,7 @@ def read_talker_config(checkpoint: Checkpoint, fingerprint: str) -> TalkerConfig
     """
     root = _model_config(checkpoint)
     talker = root.section("talker_config")
-    decoder = _decoder(talker)
+    decoder = read_decoder(talker)
     text_vocabulary, codec_vocabulary = talker.integer("text_vocab_size"), decoder.vocab_size
 
     def text_id(field: str) -> int:
@@ -75,18 +81,7 @@ def read_talker_config(checkpoint: Checkpoint, fingerprint: str) -> TalkerConfig
 def read_code_predictor_config(checkpoint: Checkpoint, fingerprint: str) -> CodePredictorConfig:
     """The CodePredictor's config. Raises as ``read_talker_config``; a missing section is an error, never a default."""
     talker = _model_config(checkpoint).section("talker_config")
-    predictor = talker.section("code_predictor_config")
-    groups = predictor.integer("num_code_groups", minimum=2)
-    expected = talker.integer("num_code_groups")
-    if groups != expected:
-        raise predictor.error("num_code_groups", f"is {groups}, but talker_config.num_code_groups is {expected}")
-    return CodePredictorConfig(
-        model=CODE_PREDICTOR_MODEL,
-        checkpoint_fingerprint=fingerprint,
-        decoder=_decoder(predictor),
-        num_code_groups=groups,
-        talker_hidden_size=talker.integer("hidden_size"),
-    )
+    return read_code_predictor(talker, CODE_PREDICTOR_MODEL, fingerprint, talker.integer("hidden_size"))
 
 
 def read_code2wav_config(checkpoint: Checkpoint, fingerprint: str) -> Code2WavConfig:
@@ -100,8 +95,8 @@ def read_code2wav_config(checkpoint: Checkpoint, fingerprint: str) -> Code2WavCo
     if root.text("model_type") != _CODEC:
         raise UnsupportedError(f"{root.path}: codec {root.text('model_type')!r} is not supported, only {_CODEC!r}")
     decoder = root.section("decoder_config")
-    _check_plain_layers(decoder)
-    _check_heads(decoder)
+    check_plain_layers(decoder)
+    check_heads(decoder, decoder.integer("head_dim"))
     rates, ratios = decoder.integers("upsample_rates"), decoder.integers("upsampling_ratios")
     samples = math.prod(rates) * math.prod(ratios)
     if root.integer("decode_upsample_rate") != samples:
@@ -122,7 +117,7 @@ def read_code2wav_config(checkpoint: Checkpoint, fingerprint: str) -> Code2WavCo
         sliding_window=decoder.integer("sliding_window"),
         decoder_dim=decoder.integer("decoder_dim"),
         rms_norm_eps=decoder.number("rms_norm_eps"),
-        rope_theta=_rope_theta(decoder),
+        rope_theta=read_rope_theta(decoder),
         upsample_rates=rates,
         upsampling_ratios=ratios,
         samples_per_frame=samples,
@@ -145,57 +140,6 @@ def _model_config(checkpoint: Checkpoint) -> Section:
     if root.text("tokenizer_type") != _CODEC:
         raise UnsupportedError(f"{root.path}: tokenizer_type {root.text('tokenizer_type')!r} is not {_CODEC!r}")
     return root
-
-
-def _decoder(section: Section) -> DecoderDimensions:
-    _check_plain_layers(section)
-    _check_heads(section)
-    layers = section.integer("num_hidden_layers")
-    section.require("layer_types", ["full_attention"] * layers)
-    return DecoderDimensions(
-        num_hidden_layers=layers,
-        hidden_size=section.integer("hidden_size"),
-        intermediate_size=section.integer("intermediate_size"),
-        num_attention_heads=section.integer("num_attention_heads"),
-        num_key_value_heads=section.integer("num_key_value_heads"),
-        head_dim=section.integer("head_dim"),
-        vocab_size=section.integer("vocab_size"),
-        max_position_embeddings=section.integer("max_position_embeddings"),
-        rms_norm_eps=section.number("rms_norm_eps"),
-        rope_theta=_rope_theta(section),
-    )
-
-
-def _check_plain_layers(section: Section) -> None:
-    """Refuse what the graphs do not contain; a switch that is absent is off."""
-    section.text("hidden_act")
-    section.require("hidden_act", "silu")
-    section.require("attention_bias", False)
-    section.require("use_sliding_window", False)
-
-
-def _check_heads(section: Section) -> None:
-    heads, kv_heads = section.integer("num_attention_heads"), section.integer("num_key_value_heads")
-    if heads % kv_heads:
-        raise section.error("num_key_value_heads", f"is {kv_heads}, which does not divide {heads} attention heads")
-    if section.integer("head_dim") % 2:
-        raise section.error("head_dim", f"is {section.integer('head_dim')}, rotary positions need an even number")
-
-
-def _rope_theta(section: Section) -> float:
-    """The rotary base, from ``rope_theta`` (with ``rope_scaling``) or from the newer ``rope_parameters``."""
-    newer, scaling = section.optional("rope_parameters"), section.optional("rope_scaling")
-    for kind in (newer, scaling):
-        if kind is not None:
-            kind.require("rope_type", "default")
-            kind.require("type", "default")
-    older = section.value.get("rope_theta") is not None
-    if newer is None or (older and newer.value.get("rope_theta") is None):
-        return section.number("rope_theta")
-    theta = newer.number("rope_theta")
-    if older and section.number("rope_theta") != theta:
-        raise section.error("rope_theta", f"is {section.number('rope_theta')}, but rope_parameters has {theta}")
-    return theta
 
 
 def _dialects(talker: Section, speakers: Mapping[str, int], languages: Mapping[str, int]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpspec_trt.checkpoint.family import QWEN3_TTS, read_family
 from cpspec_trt.errors import CheckpointError
 from cpspec_trt.files.tensors import TensorSet, open_sharded_tensors, open_tensors, shard_names
 
@@ -27,12 +28,14 @@ _BLOCK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """An opened Qwen3-TTS checkpoint: every needed file exists and every tensor header is sound.
+    """An opened checkpoint: every needed file exists and every tensor header is sound.
 
-    ``tensors`` holds the language model's weights, ``speech_tensors`` those of ``speech_tokenizer/``.
+    ``tensors`` holds the language models' weights. ``speech_tensors`` holds code2wav's: those of
+    ``speech_tokenizer/`` in Qwen3-TTS, the same as ``tensors`` in Qwen3-Omni.
     """
 
     directory: Path
+    family: str  # see ``checkpoint.family``
     tensors: TensorSet
     speech_tensors: TensorSet
 
@@ -43,11 +46,11 @@ class Checkpoint:
 
     @property
     def speech_config_path(self) -> Path:
-        """``config.json`` of the codec."""
-        return self.directory / SPEECH_TOKENIZER / "config.json"
+        """The ``config.json`` that describes code2wav."""
+        return self.directory / SPEECH_TOKENIZER / "config.json" if self.family == QWEN3_TTS else self.config_path
 
     def companion_files(self) -> list[Path]:
-        """Files that belong beside the Talker: the tokenizer's, and optional ones if they are there."""
+        """Files that belong beside the first language model: the tokenizer's, and optional ones if they are there."""
         names = (*TOKENIZER_FILES, "generation_config.json", "vocabulary.txt")
         return [self.directory / name for name in names if (self.directory / name).is_file()]
 
@@ -69,18 +72,28 @@ def open_checkpoint(directory: Path) -> Checkpoint:
 
     Raises:
         CheckpointError: the directory does not exist, files are missing (all are listed in one message),
-            or a weight file is damaged.
+            or a weight file or the configuration is damaged.
+        UnsupportedError: the checkpoint is of another family.
     """
     if not directory.is_dir():
-        raise CheckpointError(f"{directory}: is not a directory; pass the directory of a Qwen3-TTS checkpoint")
-    missing = missing_files(directory)
-    if missing:
+        remedy = "pass the directory of a Qwen3-TTS or Qwen3-Omni checkpoint"
+        raise CheckpointError(f"{directory}: is not a directory; {remedy}")
+    config = directory / "config.json"
+    family = read_family(config) if config.is_file() else None
+    missing = missing_files(directory, family)
+    if missing or family is None:
         raise CheckpointError(f"{directory}: the checkpoint lacks {', '.join(missing)}; download it again, complete")
-    return Checkpoint(directory, _open_weights(directory), _open_weights(directory / SPEECH_TOKENIZER))
+    tensors = _open_weights(directory)
+    speech = _open_weights(directory / SPEECH_TOKENIZER) if family == QWEN3_TTS else tensors
+    return Checkpoint(directory, family, tensors, speech)
 
 
-def missing_files(directory: Path) -> list[str]:
+def missing_files(directory: Path, family: str | None) -> list[str]:
     """Names, relative to ``directory``, of every needed file that is not there.
+
+    Args:
+        directory: of the checkpoint.
+        family: None if ``config.json``, which would tell it, is missing itself.
 
     Raises:
         CheckpointError: a shard index is damaged.
@@ -90,9 +103,11 @@ def missing_files(directory: Path) -> list[str]:
         # tokenizer.json alone would do as well; the published checkpoints have the pair instead
         missing += [name for name in ("vocab.json", "merges.txt") if not (directory / name).is_file()]
     missing += _missing_weights(directory, "")
-    if not (directory / SPEECH_TOKENIZER / "config.json").is_file():
-        missing.append(f"{SPEECH_TOKENIZER}/config.json")
-    return missing + _missing_weights(directory, f"{SPEECH_TOKENIZER}/")
+    if family == QWEN3_TTS or (family is None and (directory / SPEECH_TOKENIZER).is_dir()):
+        if not (directory / SPEECH_TOKENIZER / "config.json").is_file():
+            missing.append(f"{SPEECH_TOKENIZER}/config.json")
+        missing += _missing_weights(directory, f"{SPEECH_TOKENIZER}/")
+    return missing
 
 
 def _missing_weights(directory: Path, inside: str) -> list[str]:

@@ -49,6 +49,17 @@ class Section:
             raise self.error(field, f"is {found!r}, expected a positive number")
         return found
 
+    def flag(self, field: str) -> bool:
+        """True or false."""
+        return bool(self._take(field, bool))
+
+    def indices(self, field: str, limit: int) -> tuple[int, ...]:
+        """A list, possibly empty, of numbers in 0 … limit - 1."""
+        found = self._take(field, list)
+        if not all(type(item) is int and 0 <= item < limit for item in found):
+            raise self.error(field, f"is {found!r:.60}, expected a list of numbers of at least 0 and below {limit}")
+        return tuple(found)
+
     def integers(self, field: str) -> tuple[int, ...]:
         """A non-empty list of positive integers."""
         found = self._take(field, list)

@@ -3,15 +3,17 @@
 File and tensor names are those of the reference system, so its tools and ours read each other's tables:
 
 =====================================  ==========================================================
-``embedding.safetensors``              ``embedding`` [codec vocabulary, Talker width]
+``embedding.safetensors``              ``embedding`` [vocabulary, width] of the Talker's codes or the Thinker's text
 ``text_embedding.safetensors``         ``text_embedding`` [text vocabulary, text width]
 ``text_projection.safetensors``        ``linear_fc1.weight``/``.bias``, ``linear_fc2.weight``/``.bias``
+``hidden_projection.safetensors``      the same, for hidden states of the Thinker (Qwen3-Omni)
 ``codec_embeddings.safetensors``       ``embedding_0`` … ``embedding_{G-2}`` [codebook, Talker width]
 ``lm_heads.safetensors``               ``lm_head_0.weight`` … ``lm_head_{G-2}.weight`` [codebook, width]
 ``small_to_mtp_projection.safetensors``  ``weight`` [width, Talker width], ``bias`` [width]
 =====================================  ==========================================================
 
-The last one is written for those other tools only: our CodePredictor graph holds the projection.
+The last one is written for those other tools only: our CodePredictor graph holds the projection. A Talker of
+Qwen3-Omni has no ``text_embedding.safetensors``: its text rows start from the Thinker's table.
 """
 
 from __future__ import annotations
@@ -24,17 +26,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cpspec_trt.errors import EngineError
-from cpspec_trt.files.engine_config import CodePredictorConfig, TalkerConfig
+from cpspec_trt.files.engine_config import CodePredictorConfig, OmniTalkerConfig, TalkerConfig, ThinkerConfig
 from cpspec_trt.files.tensors import TensorSet, TensorSource, open_tensors, write_tensors
 
 EMBEDDING = "embedding.safetensors"
 TEXT_EMBEDDING = "text_embedding.safetensors"
 TEXT_PROJECTION = "text_projection.safetensors"
+HIDDEN_PROJECTION = "hidden_projection.safetensors"
 CODEC_EMBEDDINGS = "codec_embeddings.safetensors"
 LM_HEADS = "lm_heads.safetensors"
 PROJECTION = "small_to_mtp_projection.safetensors"
 
 TALKER_SIDECARS = (EMBEDDING, TEXT_EMBEDDING, TEXT_PROJECTION)
+THINKER_SIDECARS = (EMBEDDING,)
+OMNI_TALKER_SIDECARS = (EMBEDDING, TEXT_PROJECTION, HIDDEN_PROJECTION)
 CODE_PREDICTOR_SIDECARS = (CODEC_EMBEDDINGS, LM_HEADS)
 PROJECTION_TENSORS = ("linear_fc1.weight", "linear_fc1.bias", "linear_fc2.weight", "linear_fc2.bias")
 
@@ -43,7 +48,7 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class TalkerTables:
-    """Float32 tables of the Talker; large ones are read-only memory maps.
+    """Float32 tables of a Talker; large ones are read-only memory maps.
 
     ``codec_embedding`` [V, H], ``text_embedding`` [Vt, Ht]; the text projection is
     fc2(SiLU(fc1(row))) with weights [out, in] and biases [out].
@@ -78,6 +83,23 @@ def write_talker_sidecars(
     write_tensors(directory / TEXT_PROJECTION, projection)
 
 
+def write_thinker_sidecars(directory: Path, embedding: TensorSource) -> None:
+    """Write the Thinker's file; the source carries the name of the table above."""
+    write_tensors(directory / EMBEDDING, [embedding])
+
+
+def write_omni_talker_sidecars(
+    directory: Path,
+    embedding: TensorSource,
+    text_projection: Sequence[TensorSource],
+    hidden_projection: Sequence[TensorSource],
+) -> None:
+    """Write the three files of a Qwen3-Omni Talker; sources carry the names of the table above."""
+    write_tensors(directory / EMBEDDING, [embedding])
+    write_tensors(directory / TEXT_PROJECTION, text_projection)
+    write_tensors(directory / HIDDEN_PROJECTION, hidden_projection)
+
+
 def write_code_predictor_sidecars(
     directory: Path,
     embeddings: Sequence[TensorSource],
@@ -109,22 +131,38 @@ def read_talker_sidecars(directory: Path, config: TalkerConfig) -> TalkerTables:
             one has the wrong type or shape; the message names file and tensor.
     """
     width, text_width = config.decoder.hidden_size, config.text_hidden_size
-    embedding = open_tensors(directory / EMBEDDING, EngineError)
-    _expect_count(embedding, 1)
+    embedding = _read_embedding(directory, config.decoder.vocab_size, width)
     text = open_tensors(directory / TEXT_EMBEDDING, EngineError)
     _expect_count(text, 1)
-    projection = open_tensors(directory / TEXT_PROJECTION, EngineError)
-    _expect_count(projection, 4)
-    fc1_weight, fc1_bias, fc2_weight, fc2_bias = (_name_containing(projection, name) for name in PROJECTION_TENSORS)
-    inner = projection.entry(fc1_bias).shape[:1]
-    return TalkerTables(
-        codec_embedding=embedding.mapped("embedding", (config.decoder.vocab_size, width)),
-        text_embedding=text.mapped(next(iter(text.entries)), (config.text_vocab_size, text_width)),
-        fc1_weight=projection.read(fc1_weight, (*inner, text_width)),
-        fc1_bias=projection.read(fc1_bias, inner),
-        fc2_weight=projection.read(fc2_weight, (width, *inner)),
-        fc2_bias=projection.read(fc2_bias, (width,)),
-    )
+    table = text.mapped(next(iter(text.entries)), (config.text_vocab_size, text_width))
+    return TalkerTables(embedding, table, *_read_projection(directory / TEXT_PROJECTION, text_width, width))
+
+
+def read_thinker_sidecars(directory: Path, config: ThinkerConfig) -> Array:
+    """Open the Thinker's embedding table, float32 [V, H]. Raises EngineError as ``read_talker_sidecars`` does."""
+    return _read_embedding(directory, config.decoder.vocab_size, config.decoder.hidden_size)
+
+
+def read_omni_talker_sidecars(directory: Path, config: OmniTalkerConfig, thinker_embedding: Array) -> TalkerTables:
+    """Open the tables of a Qwen3-Omni Talker.
+
+    The hidden projection is checked but not kept: only rows of images, audio and video pass through it.
+
+    Args:
+        directory: the Talker's engine directory.
+        config: its config.
+        thinker_embedding: float32 [text vocabulary, Thinker width], of ``read_thinker_sidecars``.
+
+    Raises:
+        EngineError: as ``read_talker_sidecars``, or the Talker was made for a Thinker of another width.
+    """
+    width, text_width = config.decoder.hidden_size, config.thinker_hidden_size
+    if thinker_embedding.shape[1] != text_width:
+        found = f"thinker_hidden_size is {text_width}, but the Thinker's rows have {thinker_embedding.shape[1]} values"
+        raise EngineError(f"{directory / 'config.json'}: {found}; build all with cpspec-build --checkpoint")
+    embedding = _read_embedding(directory, config.decoder.vocab_size, width)
+    _read_projection(directory / HIDDEN_PROJECTION, text_width, width)
+    return TalkerTables(embedding, thinker_embedding, *_read_projection(directory / TEXT_PROJECTION, text_width, width))
 
 
 def read_code_predictor_sidecars(directory: Path, config: CodePredictorConfig) -> CodePredictorTables:
@@ -143,6 +181,26 @@ def read_code_predictor_sidecars(directory: Path, config: CodePredictorConfig) -
     _expect_count(embeddings, groups - 1)
     _expect_count(heads, groups - 1)
     return tables
+
+
+def _read_embedding(directory: Path, vocabulary: int, width: int) -> Array:
+    tensors = open_tensors(directory / EMBEDDING, EngineError)
+    _expect_count(tensors, 1)
+    return tensors.mapped("embedding", (vocabulary, width))
+
+
+def _read_projection(path: Path, inputs: int, outputs: int) -> tuple[Array, Array, Array, Array]:
+    """Weight and bias of both layers; the first layer's number of outputs is whatever its bias has."""
+    tensors = open_tensors(path, EngineError)
+    _expect_count(tensors, 4)
+    fc1_weight, fc1_bias, fc2_weight, fc2_bias = (_name_containing(tensors, name) for name in PROJECTION_TENSORS)
+    inner = tensors.entry(fc1_bias).shape[:1]
+    return (
+        tensors.read(fc1_weight, (*inner, inputs)),
+        tensors.read(fc1_bias, inner),
+        tensors.read(fc2_weight, (outputs, *inner)),
+        tensors.read(fc2_bias, (outputs,)),
+    )
 
 
 def _expect_count(tensors: TensorSet, count: int) -> None:

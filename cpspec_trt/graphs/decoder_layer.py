@@ -1,4 +1,4 @@
-"""A stack of decoder layers over a static KV cache, shared by the Talker and the CodePredictor."""
+"""Decoder layers over a static KV cache, shared by the Thinker, the Talker and the CodePredictor."""
 
 from __future__ import annotations
 
@@ -46,31 +46,45 @@ def declare_decoder_inputs(author: GraphAuthor, dimensions: DecoderDimensions, w
 def decoder_stack(
     weights: CheckpointWeights, dimensions: DecoderDimensions, prefix: str, inputs: DecoderInputs, x: str, mlp: Mlp
 ) -> str:
-    """All layers, without the final norm.
+    """All layers, without the final norm; ``mlp`` authors the feed-forward part of each. See ``decoder_layer``."""
+    for layer in range(dimensions.num_hidden_layers):
+        x = decoder_layer(weights, dimensions, prefix, layer, inputs, x, mlp)
+    return x
+
+
+def decoder_layer(
+    weights: CheckpointWeights,
+    dimensions: DecoderDimensions,
+    prefix: str,
+    layer: int,
+    inputs: DecoderInputs,
+    x: str,
+    mlp: Mlp,
+) -> str:
+    """One layer.
 
     Declares ``past_key_i`` / ``past_value_i`` [batch, kv_heads, capacity, head_dim] and the outputs
     ``present_*`` of the same shape. Bind the same memory to both: TensorScatter then updates in place.
 
     Args:
-        weights: where the layers' tensors come from.
+        weights: where the layer's tensors come from.
         dimensions: of the stack.
         prefix: tensor name in front of ``.layers.N``.
+        layer: its number.
         inputs: of ``declare_decoder_inputs``.
         x: hidden rows [batch, new, hidden_size].
-        mlp: authors the feed-forward part of a layer.
+        mlp: authors the feed-forward part.
 
     Returns:
         Hidden rows [batch, new, hidden_size].
     """
     author, hidden, epsilon = weights.author, dimensions.hidden_size, dimensions.rms_norm_eps
-    for layer in range(dimensions.num_hidden_layers):
-        at = f"{prefix}.layers.{layer}"
-        with author.scope(f"layer_{layer}"):
-            y = rms_norm(weights, f"{at}.input_layernorm", x, hidden, epsilon)
-            x = author.op("Add", x, _attention(weights, dimensions, layer, f"{at}.self_attn", inputs, y))
-            y = rms_norm(weights, f"{at}.post_attention_layernorm", x, hidden, epsilon)
-            x = author.op("Add", x, mlp(weights, dimensions, f"{at}.mlp", y))
-    return x
+    at = f"{prefix}.layers.{layer}"
+    with author.scope(f"layer_{layer}"):
+        y = rms_norm(weights, f"{at}.input_layernorm", x, hidden, epsilon)
+        x = author.op("Add", x, _attention(weights, dimensions, layer, f"{at}.self_attn", inputs, y))
+        y = rms_norm(weights, f"{at}.post_attention_layernorm", x, hidden, epsilon)
+        return author.op("Add", x, mlp(weights, dimensions, f"{at}.mlp", y))
 
 
 def dense_mlp(weights: CheckpointWeights, dimensions: DecoderDimensions, prefix: str, x: str) -> str:

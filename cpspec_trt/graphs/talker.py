@@ -1,19 +1,20 @@
-"""Authors the dense Talker: logits of the first code group and the hidden row the CodePredictor starts from."""
+"""Authors the Talker: logits of the first code group and the hidden row the CodePredictor starts from."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from cpspec_trt.files.engine_config import TalkerConfig
+from cpspec_trt.files.engine_config import OmniTalkerConfig, TalkerConfig
 from cpspec_trt.files.tensors import TensorSet
 from cpspec_trt.graphs.authoring import GraphAuthor
 from cpspec_trt.graphs.checkpoint_weights import CheckpointWeights
 from cpspec_trt.graphs.decoder_layer import declare_decoder_inputs, decoder_stack, dense_mlp
 from cpspec_trt.graphs.layers import linear, rms_norm
+from cpspec_trt.graphs.moe import expert_mlp
 
 
-def author_talker(config: TalkerConfig, tensors: TensorSet) -> GraphAuthor:
-    """The graph of the Talker.
+def author_talker(config: TalkerConfig | OmniTalkerConfig, tensors: TensorSet) -> GraphAuthor:
+    """The graph of the Talker: dense in Qwen3-TTS, with experts in Qwen3-Omni, and otherwise the same.
 
     Inputs: those of ``declare_decoder_inputs`` with ``inputs_embeds`` [batch, new, hidden_size], ``past_*``
     of ``decoder_stack``, and ``last_row`` int64 [batch, 1], the last real row of each sequence. Outputs:
@@ -30,7 +31,8 @@ def author_talker(config: TalkerConfig, tensors: TensorSet) -> GraphAuthor:
     hidden, vocabulary = dimensions.hidden_size, dimensions.vocab_size
     inputs = declare_decoder_inputs(author, dimensions, hidden)
     last_row = author.input("last_row", ["batch", 1], np.int64)
-    x = decoder_stack(weights, dimensions, "talker.model", inputs, inputs.inputs_embeds, dense_mlp)
+    mlp = expert_mlp(config.moe) if isinstance(config, OmniTalkerConfig) else dense_mlp
+    x = decoder_stack(weights, dimensions, "talker.model", inputs, inputs.inputs_embeds, mlp)
     x = author.op("GatherND", x, last_row, batch_dims=1)  # before the norm and the head: both work row by row
     x = rms_norm(weights, "talker.model.norm", x, hidden, dimensions.rms_norm_eps)
     author.output(

@@ -150,9 +150,8 @@ NEEDED_BY_SPEECH: list[Path_] = [
 @pytest.mark.parametrize("path", NEEDED_BY_MODEL, ids=".".join)
 @pytest.mark.parametrize("null", [False, True], ids=["absent", "null"])
 def test_a_missing_model_field_is_named_and_has_no_default(directory: Path, path: Path_, null: bool) -> None:
-    checkpoint = opened_with(directory, changed(MODEL, path, None, remove=not null))
     with pytest.raises(CheckpointError, match=rf"config\.json: required field '{'.'.join(path)}' is missing"):
-        read_all(checkpoint)
+        read_all(opened_with(directory, changed(MODEL, path, None, remove=not null)))
 
 
 @pytest.mark.parametrize("path", NEEDED_BY_SPEECH, ids=".".join)
