@@ -89,6 +89,22 @@ def load_tokenizer(directory: Path) -> TextTokenizer:
     return TextTokenizer(directory, backend)
 
 
+def named_special_tokens(directory: Path) -> dict[str, str]:
+    """``eos_token``, ``pad_token`` and the like as the tokenizer's files name them; {} without such a file.
+
+    A config of the older form, without ``added_tokens_decoder``, yields to ``special_tokens_map.json``.
+
+    Raises:
+        CheckpointError: a file is damaged or a token is not a text.
+    """
+    path, special_path = directory / PUBLISHED_FILES[2], directory / LEGACY_SPECIAL_FILE
+    config = read_json(path, CheckpointError, "tokenizer config") if path.is_file() else {}
+    if "added_tokens_decoder" not in config and special_path.is_file():
+        path, config = special_path, {**config, **read_json(special_path, CheckpointError, "special tokens map")}
+    given = {name: config[name] for name in _NAMED_SPECIALS if config.get(name) is not None}
+    return {name: value if isinstance(value, str) else _content(value, path) for name, value in given.items()}
+
+
 def _read_serialised(directory: Path) -> Tokenizer:
     path = directory / SERIALISED_FILE
     value = read_json(path, CheckpointError, "tokenizer")

@@ -1,6 +1,6 @@
 """Who speaks, in which language: speaker, language and instruct of a request against the Talker's config.
 
-Names are compared without regard to case. What the three kinds of checkpoint accept:
+Names are compared without regard to case. What the three kinds of Qwen3-TTS checkpoint accept:
 
 ============== ======================= ====================================================
 kind           speaker                 instruct
@@ -9,6 +9,8 @@ custom_voice   required, from the list optional; dropped with a warning by the 0
 voice_design   refused                 describes the voice; empty is allowed with a warning
 base           (clones a recording: not supported)
 ============== ======================= ====================================================
+
+Qwen3-Omni has a list of speakers and neither language nor instruct.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from cpspec_trt.errors import CheckpointError, RequestError, UnsupportedError
-from cpspec_trt.files.engine_config import TalkerConfig
+from cpspec_trt.files.engine_config import OmniTalkerConfig, TalkerConfig
 
 AUTO_LANGUAGE = "auto"
 CUSTOM_VOICE, VOICE_DESIGN, BASE = "custom_voice", "voice_design", "base"
@@ -67,6 +69,23 @@ def resolve_voice(config: TalkerConfig, speaker: str, language: str, instruct: s
     return Voice(speaker_id, _language_id(config, name, language), effective, warnings)
 
 
+def resolve_omni_speaker(config: OmniTalkerConfig, speaker: str) -> tuple[str, int]:
+    """The name, in lower case, and the codec id of a Qwen3-Omni speaker.
+
+    "" means not given: then the speaker with the lowest id speaks, as in TensorRT Edge-LLM (of the published
+    checkpoint that is chelsie).
+
+    Raises:
+        RequestError: an unknown name (the message gives the nearest one and the list).
+        CheckpointError: the checkpoint has no speakers.
+    """
+    if not config.speakers:
+        raise CheckpointError(
+            "config.json: the Talker has no speakers (talker_config.speaker_id); the checkpoint is incomplete"
+        )
+    return _named_speaker(config.speakers, speaker or min(config.speakers, key=config.speakers.__getitem__))
+
+
 def _speaker(config: TalkerConfig, speaker: str) -> tuple[str, int | None]:
     if config.model_type == VOICE_DESIGN:
         if speaker:
@@ -75,9 +94,14 @@ def _speaker(config: TalkerConfig, speaker: str) -> tuple[str, int | None]:
                 "remove it and describe the voice in 'instruct'"
             )
         return "", None
-    known = _lowered(config.speakers)
     if not speaker:
-        raise RequestError(f"field 'speaker' is missing; a CustomVoice checkpoint needs one of: {_listed(known)}")
+        known = _listed(_lowered(config.speakers))
+        raise RequestError(f"field 'speaker' is missing; a CustomVoice checkpoint needs one of: {known}")
+    return _named_speaker(config.speakers, speaker)
+
+
+def _named_speaker(speakers: Mapping[str, int], speaker: str) -> tuple[str, int]:
+    known = _lowered(speakers)
     name = speaker.lower()
     if name not in known:
         raise RequestError(_unknown("speaker", speaker, known))

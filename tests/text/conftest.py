@@ -1,4 +1,4 @@
-"""Tokenizer directories in the layouts a checkpoint can have, and Talker configs that fit the goldens."""
+"""Tokenizer directories in the layouts a checkpoint can have, and configs that fit the goldens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from cpspec_trt.files.engine_config import DecoderDimensions, TalkerConfig
+from cpspec_trt.files.engine_config import (
+    DecoderDimensions,
+    MoeDimensions,
+    OmniTalkerConfig,
+    TalkerConfig,
+    ThinkerConfig,
+)
 from cpspec_trt.text.tokenizer import TextTokenizer, load_tokenizer
 
 DATA = Path(__file__).parent / "data"
@@ -67,5 +73,48 @@ def talker_config(layout_goldens: dict[str, Any]) -> Callable[..., TalkerConfig]
             **layout_goldens["config"]["text_token_ids"],
         }
         return TalkerConfig(**{**values, **changed})
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def omni_goldens() -> dict[str, Any]:
+    goldens: dict[str, Any] = json.loads((DATA / "omni_layout_goldens.json").read_text(encoding="utf-8"))
+    return goldens
+
+
+@pytest.fixture(scope="session")
+def omni_thinker(omni_goldens: dict[str, Any]) -> ThinkerConfig:
+    """The Thinker of the golden model."""
+    return ThinkerConfig(
+        model="qwen3_omni_moe_thinker",
+        checkpoint_fingerprint="0" * 64,
+        decoder=DecoderDimensions(2, 16, 16, 2, 1, 16, 2304, 512, 1e-6, 1e6),
+        moe=MoeDimensions(2, 1, 16, True, 0, ()),
+        accept_hidden_layer=1,
+        enable_audio_output=True,
+        **omni_goldens["config"]["token_ids"],
+    )
+
+
+@pytest.fixture(scope="session")
+def omni_talker(omni_goldens: dict[str, Any]) -> Callable[..., OmniTalkerConfig]:
+    """Builds the Talker's config of the golden model; keywords replace fields."""
+
+    def build(**changed: Any) -> OmniTalkerConfig:
+        codec = dict(omni_goldens["config"]["codec"])
+        values = {
+            "model": "qwen3_omni_moe_talker",
+            "checkpoint_fingerprint": "0" * 64,
+            "decoder": DecoderDimensions(2, 16, 16, 2, 1, 16, 1088, 512, 1e-6, 1e6),
+            "moe": MoeDimensions(2, 1, 16, True, 16, ()),
+            "thinker_hidden_size": 16,
+            "accept_hidden_layer": 1,
+            "num_code_groups": 16,
+            "codec_eos_id": codec.pop("codec_eos_token_id"),
+            "speakers": codec.pop("speaker_id"),
+            **codec,
+        }
+        return OmniTalkerConfig(**{**values, **changed})
 
     return build

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from cpspec_trt.errors import CheckpointError, RequestError, UnsupportedError
-from cpspec_trt.files.engine_config import TalkerConfig
-from cpspec_trt.text.voices import Voice, resolve_voice
+from cpspec_trt.files.engine_config import OmniTalkerConfig, TalkerConfig
+from cpspec_trt.text.voices import Voice, resolve_omni_speaker, resolve_voice
 
 MakeConfig = Callable[..., TalkerConfig]
+MakeTalker = Callable[..., OmniTalkerConfig]
 # Ids of the golden config: ryan 300, eric 301 (sichuan_dialect 202), english 200, chinese 201
 
 
@@ -107,3 +108,28 @@ def test_a_dialect_that_is_no_language_of_the_checkpoint_is_a_checkpoint_error(t
     config = talker_config(languages={"english": 200, "chinese": 201})
     with pytest.raises(CheckpointError, match=r"dialect 'sichuan_dialect' of speaker 'eric'.*chinese, english"):
         resolve_voice(config, "eric", "chinese", "")
+
+
+@pytest.mark.parametrize(("speaker", "name", "codec_id"), [("Ethan", "ethan", 302), ("AIDEN", "aiden", 303)])
+def test_an_omni_speaker_is_found_without_regard_to_case(
+    speaker: str, name: str, codec_id: int, omni_talker: MakeTalker
+) -> None:
+    assert resolve_omni_speaker(omni_talker(), speaker) == (name, codec_id)
+    assert resolve_omni_speaker(omni_talker(speakers={name.title(): 7}), speaker) == (name, 7)
+
+
+def test_without_a_name_the_omni_speaker_with_the_lowest_id_speaks(omni_talker: MakeTalker) -> None:
+    assert resolve_omni_speaker(omni_talker(), "") == ("chelsie", 301)
+    assert resolve_omni_speaker(omni_talker(speakers={"B": 9, "a": 10}), "") == ("b", 9)
+
+
+def test_an_unknown_omni_speaker_gets_the_nearest_name_and_the_list(omni_talker: MakeTalker) -> None:
+    with pytest.raises(
+        RequestError, match=r"^field 'speaker' is 'Etan', .* did you mean 'ethan'\? known: aiden, chels"
+    ):
+        resolve_omni_speaker(omni_talker(), "Etan")
+
+
+def test_an_omni_checkpoint_without_speakers_is_named(omni_talker: MakeTalker) -> None:
+    with pytest.raises(CheckpointError, match=r"the Talker has no speakers \(talker_config\.speaker_id\)"):
+        resolve_omni_speaker(omni_talker(speakers={}), "ethan")
