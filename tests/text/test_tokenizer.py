@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpspec_trt.errors import CheckpointError
-from cpspec_trt.text.tokenizer import TextTokenizer, load_tokenizer
+from cpspec_trt.text.tokenizer import TextTokenizer, load_tokenizer, named_special_tokens
 
 DATA = Path(__file__).parent / "data"
 DEMO_VOICE = Path(__file__).parent.parent.parent / "assets" / "demo-voice"
@@ -231,6 +231,25 @@ def test_a_tokenizer_json_of_another_make_is_refused(
     edit_json(directory / "tokenizer.json", change)
     with pytest.raises(CheckpointError, match=r"tokenizer\.json: .*" + message):
         load_tokenizer(directory)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_named_special_tokens_are_those_that_the_files_name(layout: str, tokenizer_directory: CopyLayout) -> None:
+    assert named_special_tokens(tokenizer_directory(layout)) == {
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>",
+    }
+
+
+def test_a_named_special_token_may_be_an_object_and_the_legacy_map_wins_over_a_legacy_config(
+    tokenizer_directory: CopyLayout, tmp_path: Path
+) -> None:
+    directory = tokenizer_directory("legacy")
+    edit_json(directory / "special_tokens_map.json", lambda value: value.update(eos_token={"content": "<eos>"}))
+    assert named_special_tokens(directory)["eos_token"] == "<eos>"
+    edit_json(directory / "tokenizer_config.json", lambda value: value.update(added_tokens_decoder={}))
+    assert named_special_tokens(directory)["eos_token"] == "<|im_end|>"
+    assert named_special_tokens(tmp_path / "nowhere") == {}
 
 
 def cut_file(path: Path, size: int) -> None:
