@@ -157,5 +157,6 @@ def to_columns(author: GraphAuthor, x: str) -> str:
 
 
 def state_name(name: str) -> str:
-    """``decoder.decoder.1.block.2.conv1.conv`` -> ``decoder_1_block_2_conv1``: the module's path as a name."""
-    return name.removeprefix("decoder.").removesuffix(".conv").replace(".", "_")
+    """``decoder.decoder.1.block.2.conv1.conv`` -> ``decoder_1_block_2_conv1``: the module's path in its model."""
+    _, _, path = name.partition(".")
+    return (path or name).removesuffix(".conv").replace(".", "_")
