@@ -6,16 +6,20 @@ import numpy as np
 
 from cpspec_trt.engines.engine import BoundPass, Engine
 from cpspec_trt.errors import NumericError
-from cpspec_trt.files.engine_config import Code2WavConfig
+from cpspec_trt.files.engine_config import AnyCode2WavConfig, OmniCode2WavConfig
 from cpspec_trt.stages.positions import rope_rows, sliding_mask
 
 _STATE, _NEXT = "state_", "next_state_"
 
 
 class Code2WavStage:
-    """Decodes consecutive chunks of one sequence; every chunking gives the same samples."""
+    """Decodes consecutive chunks of one sequence; every chunking gives the same samples.
 
-    def __init__(self, engine: Engine, config: Code2WavConfig) -> None:
+    n frames of Qwen3-TTS give ``n * samples_per_frame`` samples. In Qwen3-Omni the first
+    ``trimmed_samples`` of them do not exist, so the first chunk gives fewer.
+    """
+
+    def __init__(self, engine: Engine, config: AnyCode2WavConfig) -> None:
         self._engine = engine
         self._config = config
         self.samples_per_frame = config.samples_per_frame
@@ -24,6 +28,7 @@ class Code2WavStage:
         shapes = {info.name: (1, *info.shape[1:]) for info in engine.manifest.inputs if info.name.startswith(_STATE)}
         self._states = [{name: np.zeros(shape, np.float32) for name, shape in shapes.items()} for _ in range(2)]
         self._frames_done = 0
+        self._absent = config.trimmed_samples if isinstance(config, OmniCode2WavConfig) else 0
         self._chunks: dict[tuple[int, int], _Chunk] = {}
 
     def reset(self) -> None:
@@ -40,7 +45,7 @@ class Code2WavStage:
             chunk: frames per pass (bounded by the engine's profile).
 
         Returns:
-            float32 [frames * samples_per_frame], in -1 … 1.
+            float32 [samples], in -1 … 1.
 
         Raises:
             NumericError: the decoder produced a sample that is not finite.
@@ -63,8 +68,9 @@ class Code2WavStage:
             bad = int(np.flatnonzero(~np.isfinite(bound.waveform[0, 0]))[0])
             frame = self._frames_done + bad // self.samples_per_frame
             raise NumericError(f"code2wav produced a sample that is not finite in frame {frame}")
+        first = max(self._absent - self._frames_done * self.samples_per_frame, 0)
         self._frames_done += frames
-        samples: np.ndarray = bound.waveform[0, 0].copy()
+        samples: np.ndarray = bound.waveform[0, 0, first:].copy()
         return samples
 
     def _bind(self, frames: int) -> _Chunk:
@@ -83,7 +89,7 @@ class _Chunk:
     def __init__(
         self,
         engine: Engine,
-        config: Code2WavConfig,
+        config: AnyCode2WavConfig,
         frames: int,
         state: dict[str, np.ndarray],
         following: dict[str, np.ndarray],
