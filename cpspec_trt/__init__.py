@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cpspec_trt.api import TTS, Speech
+    from cpspec_trt.api.speech import Speech
+    from cpspec_trt.api.tts import TTS
 
 __version__ = "0.1.0"
+_HOMES = {"TTS": "cpspec_trt.api.tts", "Speech": "cpspec_trt.api.speech"}
 __all__ = ["TTS", "Speech", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     """Load the API on first use, so that the command line's ``--help`` stays free of heavy imports."""
-    if name in ("TTS", "Speech"):
-        from cpspec_trt import api
-
-        return getattr(api, name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,7 +54,15 @@ def speak(output: Path, text: str, speaker: str, window: int) -> dict[str, Any]:
 def show(responses: dict[int, dict[str, Any]]) -> None:
     """Print what the runs did, side by side, and where the audio is."""
     table = Table(box=box.SIMPLE_HEAD, title="demo voice: a small trained checkpoint, closed vocabulary")
-    for heading in ("window", "frames", "audio\ns", "CodePredictor\npasses", "passes\n/frame", "codes\n/round", "finish"):
+    for heading in (
+        "window",
+        "frames",
+        "audio\ns",
+        "CodePredictor\npasses",
+        "passes\n/frame",
+        "codes\n/round",
+        "finish",
+    ):
         table.add_column(heading, justify="right")
     for window, response in responses.items():
         predictor, frames = response["code_predictor"], response["frames"]

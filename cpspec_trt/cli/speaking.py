@@ -10,13 +10,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cpspec_trt.api import TTS, Speech, check_window
+from cpspec_trt.api.speech import Speech, check_window
+from cpspec_trt.api.tts import TTS
 from cpspec_trt.errors import CpspecError, InputFileError, RequestError
 from cpspec_trt.files.requests import TtsRequest, TtsRequestFile, read_tts_requests
 from cpspec_trt.files.results import ResponseRecord, write_audio, write_results
 from cpspec_trt.pipelines.engine_set import locate
 from cpspec_trt.pipelines.events import Listener
-from cpspec_trt.pipelines.tts import SpeechJob
+from cpspec_trt.pipelines.speech import SpeechJob
 from cpspec_trt.report.progress import ProgressListener
 from cpspec_trt.report.summary import SummaryRow, print_summary
 from cpspec_trt.speculation.statistics import SpeculationStatus
@@ -60,9 +61,9 @@ def speak_file(options: SpeakOptions) -> int:
     _start_log(options.debug)
     check_window(options.window)
     file = read_tts_requests(options.input_file, options.strict, options.batch_size)
-    directories = locate(options.talker, options.code2wav, options.tokenizer, audio=options.audio_dir is not None)
+    directories = locate(options.talker, options.code2wav, audio=options.audio_dir is not None)
     _log.debug(f"engines: {directories}")
-    tts = TTS.from_directories(directories)
+    tts = TTS.from_directories(directories, options.tokenizer)
     jobs = _prepare(tts, file)
     status = tts.speculation(options.window, options.require_speculation)
     for warning in (*file.warnings, *(line for job in jobs for line in job.warnings)):

@@ -10,7 +10,6 @@ from cpspec_trt.kernels.faults import raise_first
 from cpspec_trt.kernels.protocol import FilterRows, Kernels
 from cpspec_trt.sampling.effective import EffectiveSampling
 
-MIN_NEW_TOKENS = 2
 CONTROL_CODES = 1024
 
 
@@ -18,21 +17,25 @@ class TalkerSampler:
     """Draws one code per sequence from the Talker's logits; buffers are bound once per batch.
 
     Order of the processors: repetition penalty over the distinct codes drawn so far, suppression of the
-    control codes (the last 1024 ids except EOS), EOS ban for the first two tokens, temperature, top-k, top-p.
+    control codes (the last 1024 ids except EOS), EOS ban for the first tokens, temperature, top-k, top-p.
     """
 
-    def __init__(self, kernels: Kernels, vocabulary: int, eos: int, sampling: Sequence[EffectiveSampling]) -> None:
+    def __init__(
+        self, kernels: Kernels, vocabulary: int, eos: int, min_new_tokens: int, sampling: Sequence[EffectiveSampling]
+    ) -> None:
         """Prepare for one request per row.
 
         Args:
             kernels: the operations.
             vocabulary: V, size of the Talker's logits.
             eos: id of the end-of-sequence code.
+            min_new_tokens: tokens for which EOS is banned.
             sampling: effective values of each row's request.
         """
         rows = len(sampling)
         self._kernels = kernels
         self._eos = eos
+        self._min_new_tokens = min_new_tokens
         self._suppressed = np.zeros(vocabulary, np.uint8)
         self._suppressed[max(vocabulary - CONTROL_CODES, 0) :] = 1
         self._suppressed[eos] = 0
@@ -62,7 +65,7 @@ class TalkerSampler:
         """
         self._logits[:] = logits
         self._frames.fill(frame)
-        self._ban_eos.fill(frame < MIN_NEW_TOKENS)
+        self._ban_eos.fill(frame < self._min_new_tokens)
         self._kernels.draw_talker(
             self._logits,
             self._seen,

@@ -33,20 +33,6 @@ def rope_rows(positions: NDArray[np.integer], head_dim: int, theta: float) -> tu
     return np.cos(wide).astype(np.float32), np.sin(wide).astype(np.float32)
 
 
-def causal_mask_rows(positions: NDArray[np.integer], capacity: int) -> Floats:
-    """Additive mask of a decoder whose cache slot number is the position of its key.
-
-    Args:
-        positions: integer [...], the position of each new row.
-        capacity: number of cache slots.
-
-    Returns:
-        float32 [..., capacity]: 0 for slots 0 … position, ``MASKED`` beyond.
-    """
-    visible = np.arange(capacity) <= np.asarray(positions)[..., None]
-    return np.where(visible, np.float32(0.0), MASKED)
-
-
 def sliding_mask(start_frame: int, frames: int, window: int) -> Floats:
     """Additive mask of code2wav: each frame sees itself and the ``window - 1`` frames before it.
 

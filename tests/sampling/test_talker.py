@@ -17,7 +17,7 @@ GREEDY = FilterParameters(1.0, 0, 1.0, do_sample=False)
 
 def sampler(penalty: float = 1.0, filters: FilterParameters = GREEDY, rows: int = 1) -> TalkerSampler:
     sampling = EffectiveSampling(filters, GREEDY, penalty, 10, False, 5, ())
-    return TalkerSampler(OracleKernels(), VOCABULARY, EOS, [sampling] * rows)
+    return TalkerSampler(OracleKernels(), VOCABULARY, EOS, 2, [sampling] * rows)
 
 
 def logits(**best: float) -> np.ndarray:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cpspec_trt.stages.positions import MASKED, causal_mask_rows, rope_rows, sliding_mask
+from cpspec_trt.stages.positions import MASKED, rope_rows, sliding_mask
 
 GOLDEN = Path(__file__).with_name("rope_golden.npz")
 
@@ -32,15 +32,6 @@ def test_rope_rows_keep_the_shape_of_the_positions() -> None:
     assert cos.shape == sin.shape == (2, 2, 4)
     np.testing.assert_array_equal(cos[1, 0], rope_rows(np.array([9]), 8, 1e4)[0][0])
     np.testing.assert_allclose(cos**2 + sin**2, 1.0, rtol=1e-6)
-
-
-def test_a_causal_row_sees_every_slot_up_to_its_own_position() -> None:
-    mask = causal_mask_rows(np.array([[0, 1], [4, 5]]), 6)
-    assert mask.dtype == np.float32
-    assert (mask == 0).sum(axis=-1).tolist() == [[1, 2], [5, 6]]
-    for row, position in zip(mask.reshape(4, 6), (0, 1, 4, 5), strict=True):
-        assert (row[: position + 1] == 0).all()
-        assert (row[position + 1 :] == MASKED).all()
 
 
 @pytest.mark.parametrize("window", [1, 2, 8])

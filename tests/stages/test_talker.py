@@ -19,7 +19,8 @@ PROMPT = 20
 def stage(engines: Path, batch: int = 1) -> TalkerStage:
     directory = engines / "talker"
     config = read_config_of(directory, TalkerConfig)
-    return TalkerStage(open_engine(directory, threads=1), config, read_talker_sidecars(directory, config), batch)
+    tables = read_talker_sidecars(directory, config)
+    return TalkerStage(open_engine(directory, threads=1), config.decoder, tables, batch)
 
 
 def rows(engines: Path, seed: int, count: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Qwen3-TTS: one request through Talker, CodePredictor and code2wav.
+"""Speech of both families: one prompt through Talker, CodePredictor and code2wav.
 
 Frame t: c0 is drawn from the Talker's logits, the CodePredictor completes the frame, and the sum of the
 16 code embeddings plus one text row is the Talker's next input.
@@ -15,7 +15,7 @@ from cpspec_trt.errors import RequestError
 from cpspec_trt.files.results import FinishReason
 from cpspec_trt.kernels.faults import RowNumericError
 from cpspec_trt.kernels.oracle import OracleKernels
-from cpspec_trt.pipelines.engine_set import EngineSet
+from cpspec_trt.pipelines.engine_set import SpeechEngines
 from cpspec_trt.pipelines.events import Listener
 from cpspec_trt.sampling.effective import EffectiveSampling
 from cpspec_trt.sampling.talker import TalkerSampler
@@ -27,7 +27,7 @@ from cpspec_trt.stages.code_predictor import CodePredictorStage
 from cpspec_trt.stages.talker import TalkerStage
 from cpspec_trt.text.layout import PromptLayout
 
-DECODE_CHUNK = 100  # frames; bounds code2wav's memory, the samples do not depend on it
+DECODE_CHUNK = 25  # frames; the fastest chunks keep activations in the cache, the samples do not depend on it
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +80,28 @@ class SpokenCodes:
     seconds: StageSeconds = field(default_factory=StageSeconds)
 
 
-class TtsPipeline:
+@dataclass(frozen=True, slots=True)
+class SpeechRules:
+    """What the two families do differently.
+
+    Attributes:
+        tts_pad_token_id: text id that joins every frame after the text.
+        min_new_tokens: Talker tokens for which EOS is banned.
+    """
+
+    tts_pad_token_id: int
+    min_new_tokens: int
+
+
+class SpeechPipeline:
     """Runs requests one after the other over one set of engines. Not for use by two threads at once."""
 
-    def __init__(self, engines: EngineSet) -> None:
+    def __init__(self, engines: SpeechEngines, rules: SpeechRules) -> None:
         config, predictor = engines.configs.talker, engines.configs.code_predictor
         self._config = config
+        self._rules = rules
         self._kernels = OracleKernels()
-        self._talker = TalkerStage(engines.talker, config, engines.talker_tables)
+        self._talker = TalkerStage(engines.talker, config.decoder, engines.talker_tables)
         self._tables = engines.code_predictor_tables
         codec_embedding = engines.talker_tables.codec_embedding
         self._predictor = CodePredictorStage(engines.code_predictor, predictor, self._tables, codec_embedding)
@@ -96,16 +110,6 @@ class TtsPipeline:
         self._code2wav = None
         if engines.code2wav is not None and engines.configs.code2wav is not None:
             self._code2wav = Code2WavStage(engines.code2wav, engines.configs.code2wav)
-
-    @property
-    def max_prompt(self) -> int:
-        """Rows of the longest prompt."""
-        return self._talker.max_prompt
-
-    @property
-    def max_length(self) -> int:
-        """Prompt rows plus frames that fit the Talker's KV cache."""
-        return self._talker.max_length
 
     def speculation(self, window: int, rebuild: str) -> SpeculationStatus:
         """What a requested verify window comes to on these engines (see ``resolve_window``)."""
@@ -163,18 +167,17 @@ class TtsPipeline:
         """Fill ``codes`` frame by frame; returns the number of frames and why they ended."""
         sampling = job.sampling
         talker, decoder = self._talker, self._decoder(window)
-        sampler = TalkerSampler(
-            self._kernels, self._config.decoder.vocab_size, self._config.codec_eos_id, [job.sampling]
-        )
+        vocabulary, eos = self._config.decoder.vocab_size, self._config.codec_eos_id
+        sampler = TalkerSampler(self._kernels, vocabulary, eos, self._rules.min_new_tokens, [sampling])
         seeds, frame_index = np.array([sampling.seed], np.uint64), np.empty(1, np.int64)
         row, feedback = np.empty((1, codes.shape[1]), np.int64), np.empty_like(talker.hidden)
         clock = time.perf_counter()
-        text = _TextFeed(talker, job.layout, self._config.tts_pad_token_id)
+        text = _TextFeed(talker, job.layout, self._rules.tts_pad_token_id)
         talker.start([talker.prompt_rows(job.layout.text_ids, job.layout.codec_ids)])
         for frame in range(job.max_frames + 1):
             first = sampler.draw(talker.logits, frame)
             clock = _lap(seconds, "talker", clock)
-            if first[0] == self._config.codec_eos_id:
+            if first[0] == eos:
                 return frame, "stop"
             if frame == job.max_frames:
                 break

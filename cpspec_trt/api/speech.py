@@ -1,0 +1,152 @@
+"""What both faces do with a prompt that is to be spoken: check that it fits, run it, return the speech."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cpspec_trt.errors import CpspecError, RequestError, SpeculationRefused, UsageError
+from cpspec_trt.files.audio import SAMPLE_RATE
+from cpspec_trt.files.results import FinishReason
+from cpspec_trt.pipelines.engine_set import SpeechConfigs, SpeechDirectories
+from cpspec_trt.pipelines.events import Listener, Silence
+from cpspec_trt.pipelines.speech import SpeechJob, SpeechPipeline, SpokenCodes, StageSeconds
+from cpspec_trt.sampling.effective import EffectiveSampling
+from cpspec_trt.speculation.frame import MAX_WINDOW, MIN_WINDOW
+from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
+from cpspec_trt.text.layout import PromptLayout
+
+FRAME_SECONDS = 0.08  # of every 12 Hz checkpoint (12.5 frames per second)
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What was said.
+
+    Attributes:
+        samples: float32 [samples] in -1 … 1; empty if the engines were opened without code2wav.
+        sample_rate: Hz.
+        codes: int32 [frames, groups].
+        finish_reason: ``stop`` at EOS, ``length`` at the frame cap (the text may be cut).
+        statistics: what speculation did.
+        sampling: effective values and seed.
+        seconds: wall-clock time per stage.
+        warnings: one line each.
+    """
+
+    samples: np.ndarray
+    sample_rate: int
+    codes: np.ndarray
+    finish_reason: FinishReason
+    statistics: SpeculationStatistics
+    sampling: EffectiveSampling
+    seconds: StageSeconds
+    warnings: tuple[str, ...]
+
+
+def check_window(window: int) -> int:
+    """Return ``window`` if it is 0 or a valid verify window.
+
+    Raises:
+        UsageError: 1, negative, or above the maximum.
+    """
+    if window != 0 and not MIN_WINDOW <= window <= MAX_WINDOW:
+        reason = "1 leaves no draft slot" if window == 1 else f"the range is {MIN_WINDOW} to {MAX_WINDOW}"
+        raise UsageError(f"the verify window is {window}: {reason}; use {MIN_WINDOW} to {MAX_WINDOW}, or 0 for off")
+    return window
+
+
+class Speaker:
+    """Speaks prepared prompts. Engines are opened by the first use, so that a faulty request never loads a model."""
+
+    def __init__(
+        self, directories: SpeechDirectories, configs: SpeechConfigs, open_pipeline: Callable[[], SpeechPipeline]
+    ) -> None:
+        self._directories = directories
+        self._configs = configs
+        self._open = open_pipeline
+        self._opened: SpeechPipeline | None = None
+
+    @property
+    def frame_seconds(self) -> float:
+        """Audio seconds of one frame."""
+        wav = self._configs.code2wav
+        return FRAME_SECONDS if wav is None else wav.samples_per_frame / wav.sample_rate
+
+    def speculation(self, window: int, required: bool = False) -> SpeculationStatus:
+        """What a requested window comes to on these engines.
+
+        Raises:
+            SpeculationRefused: ``required`` and the window does not run.
+        """
+        command = f"cpspec-build --engineDir {self._directories.code_predictor}"
+        status = self._pipeline().speculation(window, command)
+        if required and status.effective == 0:
+            reason = status.reason or "no verify window was given (--cpSpecVerifySize 2 to 8)"
+            raise SpeculationRefused(f"speculation is required but does not run: {reason}")
+        return status
+
+    def frame_cap(self, layout: PromptLayout, sampling: EffectiveSampling) -> tuple[int, list[str]]:
+        """Frames a prompt may have: what it asks for, within the KV capacity the prompt leaves; and warnings.
+
+        Raises:
+            RequestError: the prompt does not fit, or an explicit max_audio_length does not.
+        """
+        manifest, rows = self._configs.talker_manifest, len(layout.text_ids)
+        longest = manifest.max_new_positions("context")
+        capacity = manifest.profile("generation").inputs["past_key_0"].max[2]
+        if rows > longest or rows >= capacity:
+            limit, flag = (longest, "maxInputLen") if rows > longest else (capacity - 1, "maxKVCacheCapacity")
+            raise RequestError(
+                f"the prompt has {rows} rows, the talker engine takes {limit}; shorten the text "
+                f"or rebuild with cpspec-build --{flag} {rows + 1}"
+            )
+        room = capacity - rows
+        if sampling.max_frames <= room:
+            return sampling.max_frames, []
+        need = f"rebuild with cpspec-build --maxKVCacheCapacity {rows + sampling.max_frames}"
+        if sampling.max_frames_explicit:
+            raise RequestError(
+                f"max_audio_length is {sampling.max_frames} frames, the talker engine's KV cache leaves {room} "
+                f"after a prompt of {rows} rows; lower it or {need}"
+            )
+        return room, [f"the frame cap is {room} (KV capacity {capacity} less {rows} prompt rows); for more, {need}"]
+
+    def run(self, job: SpeechJob, status: SpeculationStatus, listener: Listener | None = None) -> Speech:
+        """Speak a prepared prompt.
+
+        Raises:
+            NumericError: a model produced NaN or infinity.
+            EngineError: an engine failed.
+        """
+        listener = listener or Silence()
+        pipeline = self._pipeline()
+        try:
+            spoken = pipeline.generate(job, status, listener)
+            samples, rate = self._decode(pipeline, spoken)
+        except CpspecError:
+            listener.request_finished(job.name, 0, "error")
+            raise
+        listener.request_finished(job.name, len(spoken.codes), spoken.finish_reason)
+        return Speech(
+            samples=samples,
+            sample_rate=rate,
+            codes=spoken.codes,
+            finish_reason=spoken.finish_reason,
+            statistics=spoken.speculation,
+            sampling=job.sampling,
+            seconds=spoken.seconds,
+            warnings=job.warnings,
+        )
+
+    def _decode(self, pipeline: SpeechPipeline, spoken: SpokenCodes) -> tuple[np.ndarray, int]:
+        if self._directories.code2wav is None or not len(spoken.codes):
+            return np.zeros(0, np.float32), SAMPLE_RATE
+        return pipeline.decode(spoken.codes, spoken.seconds)
+
+    def _pipeline(self) -> SpeechPipeline:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
