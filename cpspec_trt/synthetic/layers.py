@@ -16,23 +16,24 @@ EMBEDDING = spread(1.0)
 BIAS = spread(0.1)
 NORM = spread(0.1, center=1.0)
 
-Feed = Callable[[str], Iterator[TensorPlan]]
+# Plans one layer's ``mlp`` from its prefix and the layer's number.
+Feed = Callable[[str, int], Iterator[TensorPlan]]
 
 
 def decoder_layers(prefix: str, stack: DecoderDimensions, mlp: Feed) -> Iterator[TensorPlan]:
-    """The layers and the final norm of one stack; ``mlp`` plans what stands under each layer's ``mlp``."""
+    """The layers and the final norm of one stack."""
     for layer in range(stack.num_hidden_layers):
         here = f"{prefix}.layers.{layer}"
         yield TensorPlan(f"{here}.input_layernorm.weight", (stack.hidden_size,), NORM)
         yield from _attention(f"{here}.self_attn", stack)
         yield TensorPlan(f"{here}.post_attention_layernorm.weight", (stack.hidden_size,), NORM)
-        yield from mlp(f"{here}.mlp")
+        yield from mlp(f"{here}.mlp", layer)
     yield TensorPlan(f"{prefix}.norm.weight", (stack.hidden_size,), NORM)
 
 
 def dense_decoder_layers(prefix: str, stack: DecoderDimensions) -> Iterator[TensorPlan]:
     """A stack whose every layer has one gated MLP of ``intermediate_size``."""
-    return decoder_layers(prefix, stack, lambda here: gated_mlp(here, stack.hidden_size, stack.intermediate_size))
+    return decoder_layers(prefix, stack, lambda here, _: gated_mlp(here, stack.hidden_size, stack.intermediate_size))
 
 
 def code_predictor_heads(prefix: str, stack: DecoderDimensions, depths: int) -> Iterator[TensorPlan]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cpspec_trt.errors import UsageError
-from cpspec_trt.files.atomic import atomic_directory
 from cpspec_trt.files.json_io import write_json_atomic
 from cpspec_trt.synthetic.configs import (
     feature_extractor_config,
@@ -15,6 +13,7 @@ from cpspec_trt.synthetic.configs import (
     speech_config,
 )
 from cpspec_trt.synthetic.language_model_layout import language_model_tensors
+from cpspec_trt.synthetic.new_checkpoint import new_checkpoint
 from cpspec_trt.synthetic.safetensors_files import write_model
 from cpspec_trt.synthetic.spec import TtsSpec
 from cpspec_trt.synthetic.speech_layout import speech_tensors
@@ -34,9 +33,7 @@ def write_tts_checkpoint(directory: Path, spec: TtsSpec, seed: int) -> None:
     Raises:
         UsageError: the directory holds something already.
     """
-    if directory.exists() and any(directory.iterdir()):
-        raise UsageError(f"{directory}: is not empty; give a new directory for the synthetic checkpoint")
-    with atomic_directory(directory) as new:
+    with new_checkpoint(directory) as new:
         vocabulary = write_tokenizer(new, spec.text_base_vocab)
         write_json_atomic(new / "config.json", model_config(spec, vocabulary))
         write_json_atomic(new / "generation_config.json", generation_config())
