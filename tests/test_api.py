@@ -47,7 +47,7 @@ def test_speak_returns_samples_codes_and_statistics_that_agree(tts: TTS) -> None
     assert speech.sample_rate == 24_000
     assert speech.statistics.passes < 15 * frames
     assert sum(speech.statistics.accepted) + speech.statistics.rounds == 14 * frames
-    assert speech.seconds.total > 0
+    assert speech.times.total > 0
 
 
 def test_the_same_seed_gives_the_same_codes_and_another_seed_others(tts: TTS) -> None:

@@ -12,7 +12,8 @@ from cpspec_trt.files.audio import SAMPLE_RATE
 from cpspec_trt.files.results import FinishReason
 from cpspec_trt.pipelines.engine_set import SpeechConfigs, SpeechDirectories
 from cpspec_trt.pipelines.events import Listener, Silence
-from cpspec_trt.pipelines.speech import SpeechJob, SpeechPipeline, SpokenCodes, StageSeconds
+from cpspec_trt.pipelines.speech import SpeechJob, SpeechPipeline, SpokenCodes
+from cpspec_trt.pipelines.times import StageTimes
 from cpspec_trt.sampling.effective import EffectiveSampling
 from cpspec_trt.speculation.frame import MAX_WINDOW, MIN_WINDOW
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
@@ -32,7 +33,7 @@ class Speech:
         finish_reason: ``stop`` at EOS, ``length`` at the frame cap (the text may be cut).
         statistics: what speculation did.
         sampling: effective values and seed.
-        seconds: wall-clock time per stage.
+        times: wall-clock time per stage.
         warnings: one line each.
     """
 
@@ -42,7 +43,7 @@ class Speech:
     finish_reason: FinishReason
     statistics: SpeculationStatistics
     sampling: EffectiveSampling
-    seconds: StageSeconds
+    times: StageTimes
     warnings: tuple[str, ...]
 
 
@@ -137,14 +138,14 @@ class Speaker:
             finish_reason=spoken.finish_reason,
             statistics=spoken.speculation,
             sampling=job.sampling,
-            seconds=spoken.seconds,
+            times=spoken.times,
             warnings=job.warnings,
         )
 
     def _decode(self, pipeline: SpeechPipeline, spoken: SpokenCodes) -> tuple[np.ndarray, int]:
         if self._directories.code2wav is None or not len(spoken.codes):
             return np.zeros(0, np.float32), SAMPLE_RATE
-        return pipeline.decode(spoken.codes, spoken.seconds)
+        return pipeline.decode(spoken.codes, spoken.times)
 
     def _pipeline(self) -> SpeechPipeline:
         if self._opened is None:

@@ -154,7 +154,7 @@ def _report(answers: list[_Answer], frame_seconds: float) -> None:
                 finish_reason=speech.finish_reason,
                 frames=len(speech.codes),
                 audio_seconds=len(speech.codes) * frame_seconds,
-                compute_seconds=speech.seconds.total,
+                compute_seconds=speech.times.total,
                 window=statistics.status.effective,
                 passes=statistics.passes,
                 codes_per_round=statistics.codes_per_round if statistics.status.effective else None,

@@ -154,9 +154,7 @@ def read_checked_manifest(directory: Path, config: ComponentConfig) -> Manifest:
     """
     manifest = read_manifest(directory)
     if manifest.model != config.model or manifest.checkpoint_fingerprint != config.checkpoint_fingerprint:
-        raise EngineError(
-            f"{directory}: its config and manifest are of different builds; {BUILD_TOGETHER}"
-        )
+        raise EngineError(f"{directory}: its config and manifest are of different builds; {BUILD_TOGETHER}")
     return manifest
 
 

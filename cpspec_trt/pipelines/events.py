@@ -8,8 +8,16 @@ from typing import Protocol
 class Listener(Protocol):
     """Receives the events of a run, in order, on the thread that runs it."""
 
+    def text_started(self, name: str, max_tokens: int) -> None:
+        """The Thinker begins an answer of at most ``max_tokens`` tokens."""
+        ...
+
+    def token_finished(self, tokens: int) -> None:
+        """The running answer has ``tokens`` tokens so far."""
+        ...
+
     def request_started(self, name: str, max_frames: int) -> None:
-        """A request begins; it will produce at most ``max_frames`` frames."""
+        """Speech begins; it will have at most ``max_frames`` frames."""
         ...
 
     def frame_finished(self, frames: int) -> None:
@@ -23,6 +31,12 @@ class Listener(Protocol):
 
 class Silence:
     """A listener that ignores everything."""
+
+    def text_started(self, name: str, max_tokens: int) -> None:
+        """Ignore."""
+
+    def token_finished(self, tokens: int) -> None:
+        """Ignore."""
 
     def request_started(self, name: str, max_frames: int) -> None:
         """Ignore."""

@@ -7,7 +7,7 @@ Frame t: c0 is drawn from the Talker's logits, the CodePredictor completes the f
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +17,14 @@ from cpspec_trt.kernels.faults import RowNumericError
 from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.pipelines.engine_set import SpeechEngines
 from cpspec_trt.pipelines.events import Listener
+from cpspec_trt.pipelines.times import (
+    CODE2WAV,
+    CODE_PREDICTOR_GENERATION,
+    CODE_PREDICTOR_PREFILL,
+    TALKER_GENERATION,
+    TALKER_PREFILL,
+    StageTimes,
+)
 from cpspec_trt.sampling.effective import EffectiveSampling
 from cpspec_trt.sampling.talker import TalkerSampler
 from cpspec_trt.speculation.fallback import resolve_window
@@ -49,20 +57,6 @@ class SpeechJob:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class StageSeconds:
-    """Wall-clock seconds spent in each stage."""
-
-    talker: float = 0.0
-    code_predictor: float = 0.0
-    code2wav: float = 0.0
-
-    @property
-    def total(self) -> float:
-        """Sum over the stages."""
-        return self.talker + self.code_predictor + self.code2wav
-
-
 @dataclass(frozen=True, slots=True)
 class SpokenCodes:
     """What the Talker and the CodePredictor made of a request.
@@ -71,13 +65,13 @@ class SpokenCodes:
         codes: int32 [frames, groups].
         finish_reason: ``stop`` at EOS, ``length`` at the frame cap.
         speculation: counters.
-        seconds: time spent.
+        times: time spent per stage.
     """
 
     codes: np.ndarray
     finish_reason: FinishReason
     speculation: SpeculationStatistics
-    seconds: StageSeconds = field(default_factory=StageSeconds)
+    times: StageTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +118,21 @@ class SpeechPipeline:
             EngineError: an engine failed.
         """
         statistics = SpeculationStatistics(status)
-        seconds = StageSeconds()
+        times = StageTimes()
         codes = np.empty((job.max_frames, self._predictor.groups), np.int32)
         listener.request_started(job.name, job.max_frames)
         try:
-            frames, finished = self._frames(job, status.effective, codes, statistics, seconds, listener)
+            frames, finished = self._frames(job, status.effective, codes, statistics, times, listener)
         except RowNumericError as fault:
             raise fault.of_request(job.name) from None
-        return SpokenCodes(codes[:frames].copy(), finished, statistics, seconds)
+        return SpokenCodes(codes[:frames].copy(), finished, statistics, times)
 
-    def decode(self, codes: np.ndarray, seconds: StageSeconds) -> tuple[np.ndarray, int]:
+    def decode(self, codes: np.ndarray, times: StageTimes) -> tuple[np.ndarray, int]:
         """Codes to samples.
 
         Args:
             codes: integer [frames, groups].
-            seconds: the code2wav time is added here.
+            times: the code2wav time is added here.
 
         Returns:
             (float32 [samples], sample rate in Hz).
@@ -149,10 +143,9 @@ class SpeechPipeline:
         """
         if self._code2wav is None:
             raise RequestError("the engines were opened without code2wav, so there is no audio; open them with it")
-        began = time.perf_counter()
-        self._code2wav.reset()
-        samples = self._code2wav.decode(codes, DECODE_CHUNK)
-        seconds.code2wav += time.perf_counter() - began
+        with times.measure(CODE2WAV):
+            self._code2wav.reset()
+            samples = self._code2wav.decode(codes, DECODE_CHUNK)
         return samples, self._code2wav.sample_rate
 
     def _frames(
@@ -161,7 +154,7 @@ class SpeechPipeline:
         window: int,
         codes: np.ndarray,
         statistics: SpeculationStatistics,
-        seconds: StageSeconds,
+        times: StageTimes,
         listener: Listener,
     ) -> tuple[int, FinishReason]:
         """Fill ``codes`` frame by frame; returns the number of frames and why they ended."""
@@ -171,24 +164,26 @@ class SpeechPipeline:
         sampler = TalkerSampler(self._kernels, vocabulary, eos, self._rules.min_new_tokens, [sampling])
         seeds, frame_index = np.array([sampling.seed], np.uint64), np.empty(1, np.int64)
         row, feedback = np.empty((1, codes.shape[1]), np.int64), np.empty_like(talker.hidden)
-        clock = time.perf_counter()
-        text = _TextFeed(talker, job.layout, self._rules.tts_pad_token_id)
-        talker.start([talker.prompt_rows(job.layout.text_ids, job.layout.codec_ids)])
+        with times.measure(TALKER_PREFILL):
+            text = _TextFeed(talker, job.layout, self._rules.tts_pad_token_id)
+            talker.start([talker.prompt_rows(job.layout.text_ids, job.layout.codec_ids)])
         for frame in range(job.max_frames + 1):
             first = sampler.draw(talker.logits, frame)
-            clock = _lap(seconds, "talker", clock)
             if first[0] == eos:
                 return frame, "stop"
             if frame == job.max_frames:
                 break
+            began = time.perf_counter()
             frame_index[0] = frame
             decoder.decode(talker.hidden, first, seeds, frame_index, [sampling.code_predictor], row, [statistics])
             codes[frame] = row[0]
             self._kernels.sum_codec_embeddings(self._embeddings, row, feedback)
-            clock = _lap(seconds, "code_predictor", clock)
+            times.add(CODE_PREDICTOR_PREFILL, self._predictor.prefill_seconds)
+            times.add(CODE_PREDICTOR_GENERATION, time.perf_counter() - began - self._predictor.prefill_seconds)
             listener.frame_finished(frame + 1)
-            feedback += text.row(frame)
-            talker.step(feedback)
+            with times.measure(TALKER_GENERATION):
+                feedback += text.row(frame)
+                talker.step(feedback)
         return job.max_frames, "length"
 
     def _decoder(self, window: int) -> FrameDecoder:
@@ -205,9 +200,3 @@ class _TextFeed:
 
     def row(self, frame: int) -> np.ndarray:
         return np.asarray(self._rows[min(frame, len(self._rows) - 1)])
-
-
-def _lap(seconds: StageSeconds, stage: str, since: float) -> float:
-    now = time.perf_counter()
-    setattr(seconds, stage, getattr(seconds, stage) + now - since)
-    return now

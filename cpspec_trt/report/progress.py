@@ -28,7 +28,7 @@ class ProgressListener:
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.completed} frames · {task.fields[rate]}"),
+            TextColumn("{task.fields[state]}"),
             TimeElapsedColumn(),
         )
         self._progress = Progress(*columns, console=Console(stderr=True), disable=not self._enabled, transient=True)
@@ -42,22 +42,40 @@ class ProgressListener:
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, tb: TracebackType | None) -> None:
         self._progress.stop()
 
+    def text_started(self, name: str, max_tokens: int) -> None:
+        """Add a line for the Thinker's answer."""
+        self._start(name, f"at most {max_tokens} tokens")
+
+    def token_finished(self, tokens: int) -> None:
+        """Update it."""
+        if self._task is not None:
+            self._progress.update(self._task, state=f"{tokens} tokens · {tokens / self._elapsed():.1f} tokens/s")
+
     def request_started(self, name: str, max_frames: int) -> None:
-        """Add a line. The total is unknown until the Talker stops, so the bar pulses."""
-        if self._enabled:
-            self._began = time.perf_counter()
-            self._task = self._progress.add_task(name, total=None, rate=f"at most {max_frames}")
+        """Add a line for speech, in place of the answer's. Where the Talker stops is unknown, so the bar pulses."""
+        self._start(name, f"at most {max_frames} frames")
 
     def frame_finished(self, frames: int) -> None:
-        """Update the line."""
+        """Update it."""
         if self._task is not None:
-            seconds = max(time.perf_counter() - self._began, 1e-9)
-            audio = frames * self._frame_seconds
-            rate = f"{frames / seconds:.1f} frames/s · {audio:.1f} s of audio · realtime factor {audio / seconds:.2f}"
-            self._progress.update(self._task, completed=frames, rate=rate)
+            seconds, audio = self._elapsed(), frames * self._frame_seconds
+            state = f"{frames} frames · {frames / seconds:.1f} frames/s · {audio:.1f} s of audio"
+            self._progress.update(self._task, state=f"{state} · realtime factor {audio / seconds:.2f}")
 
     def request_finished(self, name: str, frames: int, finish_reason: str) -> None:
         """Remove the line."""
+        self._stop()
+
+    def _start(self, name: str, state: str) -> None:
+        self._stop()
+        if self._enabled:
+            self._began = time.perf_counter()
+            self._task = self._progress.add_task(name, total=None, state=state)
+
+    def _stop(self) -> None:
         if self._task is not None:
             self._progress.remove_task(self._task)
             self._task = None
+
+    def _elapsed(self) -> float:
+        return max(time.perf_counter() - self._began, 1e-9)

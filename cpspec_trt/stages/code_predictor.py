@@ -7,6 +7,8 @@ predicts c_(s+1).
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from cpspec_trt.engines.engine import Engine
@@ -20,7 +22,12 @@ PREFILL_ROWS = 2
 
 
 class CodePredictorStage:
-    """Runs prefill and verify passes for a batch of frames (see ``speculation.predictor.Predictor``)."""
+    """Runs prefill and verify passes for a batch of frames (see ``speculation.predictor.Predictor``).
+
+    Attributes:
+        max_rows: new positions a verify pass may have.
+        prefill_seconds: wall-clock time of the last frame's prefill.
+    """
 
     def __init__(
         self,
@@ -60,6 +67,7 @@ class CodePredictorStage:
         self._rope = RopeTable(config.decoder, capacity)
         self._passes: dict[int, tuple[DecoderPass, np.ndarray]] = {}
         self._lengths = np.zeros(batch, np.int64)
+        self.prefill_seconds = 0.0
 
     def start_frame(self, talker_hidden: np.ndarray, first_codes: np.ndarray) -> np.ndarray:
         """Begin a frame: forget the previous one and run positions 0 and 1.
@@ -71,12 +79,14 @@ class CodePredictorStage:
         Returns:
             float32 [batch, hidden]: the row head 0 reads. Valid until the next pass.
         """
+        began = time.perf_counter()
         self._lengths.fill(0)
         decoder_pass, hidden = self._pass(PREFILL_ROWS)
         decoder_pass.inputs_embeds[:, 0] = talker_hidden
         decoder_pass.inputs_embeds[:, 1] = self._codec_embedding[first_codes]
         decoder_pass.run(self._positions(PREFILL_ROWS))
         self._lengths.fill(PREFILL_ROWS)
+        self.prefill_seconds = time.perf_counter() - began
         return hidden[:, 1]
 
     def verify(self, codes: np.ndarray) -> np.ndarray:

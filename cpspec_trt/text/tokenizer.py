@@ -57,6 +57,10 @@ class TextTokenizer:
         """The text of ``ids``, special tokens included; bytes that are no UTF-8 become U+FFFD."""
         return str(self._backend.decode(list(ids), skip_special_tokens=False))
 
+    def plain_text(self, ids: Sequence[int]) -> str:
+        """As ``decode``, with special tokens left out."""
+        return str(self._backend.decode(list(ids), skip_special_tokens=True))
+
     def token_to_id(self, token: str) -> int | None:
         """The id of one token, written as the vocabulary writes it, or None."""
         found = self._backend.token_to_id(token)
