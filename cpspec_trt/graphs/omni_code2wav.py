@@ -16,10 +16,10 @@ a CPU the products take one to three hundredths of a pass; in return every chunk
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from onnx import TensorProto
 
+from cpspec_trt.checkpoint.qwen3_omni import trimmed_samples
 from cpspec_trt.files.engine_config import OmniCode2WavConfig
 from cpspec_trt.files.tensors import TensorSet
 from cpspec_trt.graphs.authoring import GraphAuthor
@@ -61,14 +61,6 @@ def author_omni_code2wav(config: OmniCode2WavConfig, tensors: TensorSet) -> Grap
     return author
 
 
-def absent_columns(rates: Sequence[int]) -> list[int]:
-    """How many columns behind each rate do not exist at the start of a sequence; the last number is in samples."""
-    absent = [0]
-    for rate in rates:
-        absent.append((absent[-1] + 1) * rate)
-    return absent[1:]
-
-
 def _present(author: GraphAuthor, config: OmniCode2WavConfig, codes: str) -> list[str]:
     """For each rate float32 [batch, 1, 1, columns behind it]: 0 for absent columns, otherwise 1."""
     before = author.input("state_frames", ["batch", 1, 1, 1])
@@ -76,9 +68,10 @@ def _present(author: GraphAuthor, config: OmniCode2WavConfig, codes: str) -> lis
     after = author.op("Add", before, author.op("Cast", frames, to=TensorProto.FLOAT))
     author.output("next_state_frames", after, ["batch", 1, 1, 1])
     before, frames = author.op("Cast", before, to=TensorProto.INT64), author.op("Squeeze", frames)
-    masks, per_frame = [], math.prod(config.upsampling_ratios)
-    for rate, absent in zip(config.upsample_rates, absent_columns(config.upsample_rates), strict=True):
-        per_frame *= rate
+    masks = []
+    for stage in range(1, len(config.upsample_rates) + 1):
+        rates = config.upsample_rates[:stage]
+        per_frame, absent = math.prod(config.upsampling_ratios) * math.prod(rates), trimmed_samples(rates)
         columns = author.op("Mul", frames, author.constant(per_frame))
         chunk = author.op("Range", author.constant(0), columns, author.constant(1))
         first = author.op("Sub", author.constant(absent), author.op("Mul", before, author.constant(per_frame)))

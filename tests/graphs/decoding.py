@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,15 @@ import numpy as np
 import onnxruntime as ort
 
 from cpspec_trt.errors import CheckpointError
-from cpspec_trt.files.engine_config import CODE2WAV_MODEL, Code2WavConfig
+from cpspec_trt.files.engine_config import CODE2WAV_MODEL, AnyCode2WavConfig, Code2WavConfig, OmniCode2WavConfig
 from cpspec_trt.files.tensors import open_tensors
 from cpspec_trt.graphs.code2wav import author_code2wav
+from cpspec_trt.graphs.omni_code2wav import author_omni_code2wav
 from cpspec_trt.stages.positions import rope_rows, sliding_mask
 from cpspec_trt.synthetic.safetensors_files import write_file
 from cpspec_trt.synthetic.spec import TtsSpec
 from cpspec_trt.synthetic.speech_layout import samples_per_frame, speech_tensors
-from cpspec_trt.synthetic.weights import TensorPlan
+from cpspec_trt.synthetic.weights import Law, TensorPlan
 
 State = dict[str, np.ndarray]
 
@@ -34,25 +35,29 @@ def open_session(graph: Path) -> ort.InferenceSession:
 class Decoder:
     """A code2wav graph in ONNX Runtime. Codes are integers [batch, groups, frames]."""
 
-    config: Code2WavConfig
+    config: AnyCode2WavConfig
     session: ort.InferenceSession
+
+    @property
+    def absent(self) -> int:
+        """Samples at the start of what the graph gives for a sequence that do not exist."""
+        return self.config.trimmed_samples if isinstance(self.config, OmniCode2WavConfig) else 0
 
     def zero_state(self, batch: int = 1) -> State:
         inputs = [info for info in self.session.get_inputs() if info.name.startswith("state_")]
         return {info.name: np.zeros((batch, *info.shape[1:]), np.float32) for info in inputs}
 
-    def step(self, codes: np.ndarray, start: int, state: State) -> tuple[np.ndarray, State]:
-        """Decode the frames from number ``start`` on; waveform [batch, samples] and the state after them."""
+    def step(self, codes: np.ndarray, start: int | Sequence[int], state: State) -> tuple[np.ndarray, State]:
+        """Decode the frames from number ``start`` (of all sequences, or of each) on.
+
+        Returns the waveform [batch, samples], absent samples included, and the state after the frames.
+        """
         batch, _, frames = codes.shape
-        config = self.config
-        cos, sin = rope_rows(np.arange(start, start + frames), config.head_dim, config.rope_theta)
-        shared = {
-            "attention_mask": sliding_mask(start, frames, config.sliding_window),
-            "rope_cos": cos,
-            "rope_sin": sin,
-        }
-        feeds = {name: np.broadcast_to(value, (batch, *value.shape)).copy() for name, value in shared.items()}
-        outputs = self.session.run(None, {"codes": codes.astype(np.int64), **feeds, **state})
+        config, starts = self.config, np.broadcast_to(start, batch)
+        cos, sin = rope_rows(starts[:, None] + np.arange(frames), config.head_dim, config.rope_theta)
+        mask = np.stack([sliding_mask(int(first), frames, config.sliding_window) for first in starts])
+        feeds = {"codes": codes.astype(np.int64), "attention_mask": mask, "rope_cos": cos, "rope_sin": sin}
+        outputs = self.session.run(None, feeds | state)
         named = dict(zip([info.name for info in self.session.get_outputs()], outputs, strict=True))
         return named.pop("waveform")[:, 0], {name.removeprefix("next_"): value for name, value in named.items()}
 
@@ -64,7 +69,7 @@ class Decoder:
             parts.append(waveform)
             start += frames
         assert start == codes.shape[2]
-        return np.concatenate(parts, axis=1)
+        return np.concatenate(parts, axis=1)[:, self.absent :]
 
 
 def equal_chunks(frames: int, size: int) -> list[int]:
@@ -87,6 +92,24 @@ def synthetic_decoder(spec: TtsSpec, seed: int, directory: Path, plans: Sequence
     tensors = open_tensors(directory / "model.safetensors", CheckpointError)
     author_code2wav(config, tensors).save(directory / "model.onnx")
     return Decoder(config, open_session(directory / "model.onnx"))
+
+
+def omni_decoder(config: OmniCode2WavConfig, plans: Sequence[TensorPlan], seed: int, directory: Path) -> Decoder:
+    """The decoder of Qwen3-Omni whose tensors are made by ``plans``."""
+    directory.mkdir(exist_ok=True)
+    write_file(directory / "model.safetensors", plans, "F32", seed)
+    tensors = open_tensors(directory / "model.safetensors", CheckpointError)
+    author_omni_code2wav(config, tensors).save(directory / "model.onnx")
+    return Decoder(config, open_session(directory / "model.onnx"))
+
+
+def louder(plans: Iterable[TensorPlan], convolution: str) -> list[TensorPlan]:
+    """Plans in which weight and bias of a convolution are 20 times as large."""
+
+    def times_20(plan: TensorPlan) -> TensorPlan:
+        return replace(plan, law=Law(20 * plan.law.center, 20 * plan.law.half_width))
+
+    return [times_20(plan) if plan.name.startswith(f"{convolution}.") else plan for plan in plans]
 
 
 def synthetic_config(spec: TtsSpec) -> Code2WavConfig:
