@@ -6,12 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cpspec_trt.api.omni import Omni, Reply
     from cpspec_trt.api.speech import Speech
     from cpspec_trt.api.tts import TTS
 
 __version__ = "0.1.0"
-_HOMES = {"TTS": "cpspec_trt.api.tts", "Speech": "cpspec_trt.api.speech"}
-__all__ = ["TTS", "Speech", "__version__"]
+_HOMES = {
+    "TTS": "cpspec_trt.api.tts",
+    "Speech": "cpspec_trt.api.speech",
+    "Omni": "cpspec_trt.api.omni",
+    "Reply": "cpspec_trt.api.omni",
+}
+__all__ = ["TTS", "Omni", "Reply", "Speech", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

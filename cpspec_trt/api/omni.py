@@ -1,0 +1,396 @@
+"""Qwen3-Omni from Python.
+
+from cpspec_trt import Omni
+
+omni = Omni("engines")
+reply = omni.answer([{"role": "user", "content": "How are you today?"}], speaker="chelsie", speculate=3)
+print(reply.text, reply.samples.shape)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from cpspec_trt.api.arguments import chosen_filter, speech_settings
+from cpspec_trt.api.messages import chat_messages
+from cpspec_trt.api.speech import Speaker, Speech, check_window
+from cpspec_trt.engines.loading import open_engine
+from cpspec_trt.errors import RequestError, UsageError
+from cpspec_trt.files.audio import SAMPLE_RATE
+from cpspec_trt.files.engine_config import OmniTalkerConfig
+from cpspec_trt.files.omni_requests import OmniRequest, ThinkerSettings
+from cpspec_trt.files.omni_results import AudioFinishReason
+from cpspec_trt.files.request_reading import DEFAULT_SEED
+from cpspec_trt.files.sidecars import TalkerTables, read_omni_talker_sidecars, read_thinker_sidecars
+from cpspec_trt.kernels.protocol import FilterParameters
+from cpspec_trt.pipelines.engine_set import SpeechConfigs, SpeechDirectories, open_speech
+from cpspec_trt.pipelines.events import Listener, Silence
+from cpspec_trt.pipelines.omni_engines import OmniConfigs, OmniDirectories, check_engines, locate_omni
+from cpspec_trt.pipelines.speech import SpeechJob, SpeechPipeline, SpeechRules
+from cpspec_trt.pipelines.text import Answer, TextJob, TextPipeline
+from cpspec_trt.sampling.effective import OMNI_FAMILY, GenerationDefaults
+from cpspec_trt.sampling.omni import EffectiveOmniSampling, effective_omni_sampling
+from cpspec_trt.speculation.statistics import SpeculationStatus
+from cpspec_trt.stages.thinker import ThinkerStage
+from cpspec_trt.text.chat_template import FormattedPrompt, PromptFormatter
+from cpspec_trt.text.layout import PromptLayout
+from cpspec_trt.text.omni_layout import NothingToSay, omni_layout
+from cpspec_trt.text.tokenizer import load_tokenizer
+from cpspec_trt.text.voices import resolve_omni_speaker
+
+
+@dataclass(frozen=True, slots=True)
+class OmniJob:
+    """A checked request, ready to run.
+
+    Attributes:
+        name: how messages call it.
+        prompt: as the Thinker sees it.
+        text: the Thinker's job.
+        sampling: effective values.
+        speaker_id: codec id; None for text only.
+        warnings: one line each.
+    """
+
+    name: str
+    prompt: FormattedPrompt
+    text: TextJob
+    sampling: EffectiveOmniSampling
+    speaker_id: int | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What was answered.
+
+    Attributes:
+        prompt: as the Thinker saw it.
+        answer: the Thinker's text and tokens.
+        speech: what was said; None without audio or with nothing to say.
+        silence: why nothing was said although audio was wanted.
+        sampling: effective values and seed.
+        warnings: one line each.
+    """
+
+    prompt: FormattedPrompt
+    answer: Answer
+    speech: Speech | None
+    silence: str | None
+    sampling: EffectiveOmniSampling
+    warnings: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The Thinker's text."""
+        return self.answer.text
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Every token the Thinker drew, the ending one included."""
+        return self.answer.token_ids
+
+    @property
+    def finish_reason(self) -> Literal["stop", "length"]:
+        """How the text ended."""
+        return self.answer.finish_reason
+
+    @property
+    def audio_finish_reason(self) -> AudioFinishReason | None:
+        """How the speech ended; None without audio."""
+        if self.silence is not None:
+            return "nothing_to_say"
+        return None if self.speech is None else self.speech.finish_reason
+
+    @property
+    def samples(self) -> np.ndarray:
+        """float32 [samples]; empty without speech."""
+        return np.zeros(0, np.float32) if self.speech is None else self.speech.samples
+
+    @property
+    def sample_rate(self) -> int:
+        """Hz."""
+        return SAMPLE_RATE if self.speech is None else self.speech.sample_rate
+
+    @property
+    def codes(self) -> np.ndarray:
+        """int32 [frames, groups]; no frames without speech."""
+        return np.zeros((0, 0), np.int32) if self.speech is None else self.speech.codes
+
+
+class Omni:
+    """Qwen3-Omni over built engines: text in, text and speech out. One object answers one request at a time."""
+
+    def __init__(self, engines: str | os.PathLike[str], *, audio: bool = True, threads: int | None = None) -> None:
+        """Open ``engines/{thinker,talker,code_predictor,code2wav}``.
+
+        Args:
+            engines: what ``cpspec-build --checkpoint … --engineDir`` wrote.
+            audio: False opens the Thinker alone.
+            threads: threads inside one engine pass; None takes every core.
+
+        Raises:
+            EngineError: a directory, file or tensor is missing, damaged, or does not fit the others.
+            UnsupportedError: a backend this release cannot run.
+        """
+        self._open(locate_omni(Path(engines), audio), threads)
+
+    @classmethod
+    def from_directories(cls, directories: OmniDirectories, threads: int | None = None) -> Omni:
+        """Open engines that do not share one root."""
+        omni = cls.__new__(cls)
+        omni._open(directories, threads)
+        return omni
+
+    def _open(self, directories: OmniDirectories, threads: int | None) -> None:
+        self._directories = directories
+        self._threads = threads
+        self._configs: OmniConfigs = check_engines(directories)
+        self._tokenizer = load_tokenizer(directories.thinker)
+        self._formatter = PromptFormatter(directories.thinker)
+        self._thinker: TextPipeline | None = None
+        self._embedding: np.ndarray | None = None
+        self._speaker: Speaker | None = None
+        self._defaults: GenerationDefaults | None = None
+        speech, talker, configs = directories.speech, self._configs.talker, self._configs.speech
+        if speech is not None and talker is not None and configs is not None:
+            self._defaults = GenerationDefaults.read(directories.thinker, OMNI_FAMILY)
+            self._speaker = Speaker(speech, configs, self._speech_opener(speech, talker, configs))
+
+    def _speech_opener(self, directories: SpeechDirectories, talker: OmniTalkerConfig, configs: SpeechConfigs) -> Callable[[], SpeechPipeline]:
+        def tables() -> TalkerTables:
+            return read_omni_talker_sidecars(directories.talker, talker, self._table())
+
+        def open_pipeline() -> SpeechPipeline:
+            rules = SpeechRules(self._configs.thinker.tts_pad_token_id, min_new_tokens=0)
+            return SpeechPipeline(open_speech(directories, configs, tables, self._threads), rules)
+
+        return open_pipeline
+
+    @property
+    def frame_seconds(self) -> float:
+        """Audio seconds of one frame; 0 for text only."""
+        return 0.0 if self._speaker is None else self._speaker.frame_seconds
+
+    def answer(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        speaker: str | None = None,
+        audio: bool = True,
+        speculate: int = 0,
+        require_speculation: bool = False,
+        greedy: bool = False,
+        seed: int = DEFAULT_SEED,
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        max_frames: int | None = None,
+        repetition_penalty: float | None = None,
+        thinker: FilterParameters | None = None,
+        talker: FilterParameters | None = None,
+        code_predictor: FilterParameters | None = None,
+        listener: Listener | None = None,
+    ) -> Reply:
+        """Answer a conversation.
+
+        Args:
+            messages: dictionaries with ``role`` (system, user, assistant) and ``content`` (a string, or a
+                list of ``{"type": "text", "text": …}``).
+            speaker: whose voice; None is the checkpoint's first.
+            audio: False answers with text alone.
+            speculate: verify window of the CodePredictor, 2 to 8; 0 is the autoregressive loop.
+            require_speculation: fail instead of falling back to the autoregressive loop.
+            greedy: take the most probable token and code everywhere.
+            seed: of every random draw.
+            max_new_tokens: token cap of the Thinker; None is 256.
+            stop: strings that end the answer.
+            max_frames: frame cap, 80 ms each.
+            repetition_penalty: of the Talker's codes; None is the checkpoint's default, as for the next three.
+            thinker: how tokens are drawn.
+            talker: how c0 is drawn.
+            code_predictor: how c1 … are drawn.
+            listener: is told about progress.
+
+        Raises:
+            UsageError: a value can never work.
+            RequestError: the messages or a name are wrong, or the request does not fit the engines.
+            SpeculationRefused: ``require_speculation`` and the engines cannot do it.
+            NumericError: a model produced NaN or infinity.
+            EngineError: an engine is damaged or failed.
+        """
+        check_window(speculate)
+        if max_new_tokens is not None and max_new_tokens < 1:
+            raise UsageError(f"max_new_tokens is {max_new_tokens}; it must be at least 1")
+        settings = speech_settings(seed, greedy, repetition_penalty, max_frames)
+        request = OmniRequest(
+            index=0,
+            messages=chat_messages(messages),
+            stop=tuple(stop),
+            apply_chat_template=True,
+            add_generation_prompt=True,
+            enable_thinking=None,
+            speaker=speaker,
+            thinker=ThinkerSettings(None, None, None, max_new_tokens, None),
+            talker=settings,
+        )
+        sampling = self._chosen(self._sampling(request, audio), thinker, talker, code_predictor, greedy)
+        job = self.prepare("answer()", request, sampling)
+        status = self.speculation(speculate, require_speculation) if job.speaker_id is not None else None
+        return self.run(job, status, listener)
+
+    def prepare_request(self, request: OmniRequest) -> OmniJob:
+        """Check a request of a file, before any engine is opened (see ``prepare``)."""
+        return self.prepare(f"requests[{request.index}]", request, self._sampling(request, audio=True))
+
+    def prepare(self, name: str, request: OmniRequest, sampling: EffectiveOmniSampling) -> OmniJob:
+        """Format and tokenise the prompt, resolve the speaker, and check that the request fits the engines.
+
+        Raises:
+            RequestError: names the request, the field, the value and what to do.
+            CheckpointError: the chat template is missing or damaged.
+        """
+        try:
+            prompt = self._formatter.format(request)
+            ids = tuple(self._tokenizer.encode(prompt.complete))
+            cap, notes = self._token_cap(ids, sampling, request.thinker.max_generate_length is not None)
+            speaker_id = None
+            if sampling.speech is not None and self._configs.talker is not None:
+                _, speaker_id = resolve_omni_speaker(self._configs.talker, request.speaker or "")
+                notes += self._check_speech(ids, speaker_id, sampling)
+        except RequestError as fault:
+            raise RequestError(f"{name}: {fault}") from None
+        text = TextJob(name, ids, sampling.thinker, sampling.seed, cap, request.stop)
+        warnings = tuple(f"{name}: {line}" for line in (*sampling.notes, *notes))
+        return OmniJob(name, prompt, text, sampling, speaker_id, warnings)
+
+    def speculation(self, window: int, required: bool = False) -> SpeculationStatus:
+        """What a requested window comes to on these engines.
+
+        Raises:
+            SpeculationRefused: ``required`` and the window does not run.
+            RequestError: the engines were opened for text only.
+        """
+        return self._speaking().speculation(window, required)
+
+    def run(self, job: OmniJob, status: SpeculationStatus | None, listener: Listener | None = None) -> Reply:
+        """Think, then speak unless ``status`` is None (text only).
+
+        Raises:
+            NumericError: a model produced NaN or infinity.
+            EngineError: an engine failed.
+        """
+        answer = self.think(job, listener)
+        said = None if status is None else self.say(job, answer, status, listener)
+        silence = said.reason if isinstance(said, NothingToSay) else None
+        speech = said if isinstance(said, Speech) else None
+        return Reply(job.prompt, answer, speech, silence, job.sampling, job.warnings)
+
+    def think(self, job: OmniJob, listener: Listener | None = None) -> Answer:
+        """The Thinker's part of ``run``."""
+        return self._text_pipeline().generate(job.text, listener or Silence())
+
+    def say(
+        self, job: OmniJob, answer: Answer, status: SpeculationStatus, listener: Listener | None = None
+    ) -> Speech | NothingToSay:
+        """The speaking part of ``run``.
+
+        Raises:
+            RequestError: the answer does not fit the Talker, or the engines were opened for text only.
+            NumericError, EngineError: as ``run``.
+        """
+        speaker, speech = self._speaking(), job.sampling.speech
+        layout = self._layout(job.text.prompt_ids, answer, job.speaker_id)
+        if isinstance(layout, NothingToSay) or speech is None:
+            return layout if isinstance(layout, NothingToSay) else NothingToSay("audio was not asked for")
+        try:
+            cap, notes = speaker.frame_cap(layout, speech)
+        except RequestError as fault:
+            raise RequestError(f"{job.name}: {fault}") from None
+        warnings = tuple(f"{job.name}: {line}" for line in notes)
+        return speaker.run(SpeechJob(job.name, layout, speech, cap, warnings), status, listener)
+
+    def _layout(self, prompt: Sequence[int], answer: Answer, speaker_id: int | None) -> PromptLayout | NothingToSay:
+        talker = self._configs.talker
+        if talker is None or speaker_id is None:
+            raise RequestError("the engines were opened for text only; open them with audio")
+        stopped = answer.finish_reason == "stop"
+        return omni_layout(talker, self._configs.thinker, prompt, answer.spoken_ids, stopped, speaker_id)
+
+    def _check_speech(self, prompt: Sequence[int], speaker_id: int, sampling: EffectiveOmniSampling) -> list[str]:
+        """Find out before thinking whether the Talker's prompt will fit: its rows do not depend on the answer."""
+        talker, speech = self._configs.talker, sampling.speech
+        assert talker is not None
+        assert speech is not None
+        stand_in = [self._configs.thinker.tts_pad_token_id]
+        layout = omni_layout(talker, self._configs.thinker, prompt, stand_in, True, speaker_id)
+        return [] if isinstance(layout, NothingToSay) else self._speaking().frame_cap(layout, speech)[1]
+
+    def _token_cap(
+        self, prompt: Sequence[int], sampling: EffectiveOmniSampling, explicit: bool
+    ) -> tuple[int, list[str]]:
+        manifest, rows = self._configs.thinker_manifest, len(prompt)
+        longest = manifest.max_new_positions("context")
+        capacity = manifest.profile("generation").inputs["past_key_0"].max[2]
+        if rows > longest or rows >= capacity:
+            limit, flag = (longest, "maxInputLen") if rows > longest else (capacity - 1, "maxKVCacheCapacity")
+            raise RequestError(
+                f"the prompt has {rows} tokens, the thinker engine takes {limit}; shorten the messages "
+                f"or rebuild with cpspec-build --{flag} {rows + 1}"
+            )
+        room, wanted = capacity - rows + 1, sampling.max_generate_length  # the last token is never fed
+        if wanted <= room:
+            return wanted, []
+        need = f"rebuild with cpspec-build --maxKVCacheCapacity {rows + wanted}"
+        if explicit:
+            raise RequestError(
+                f"max_generate_length is {wanted}, the thinker engine's KV cache leaves {room} tokens "
+                f"after a prompt of {rows}; lower it or {need}"
+            )
+        return room, [f"the token cap is {room} (KV capacity {capacity}, prompt {rows}); for more, {need}"]
+
+    def _sampling(self, request: OmniRequest, audio: bool) -> EffectiveOmniSampling:
+        return effective_omni_sampling(request, self._defaults if audio else None)
+
+    @staticmethod
+    def _chosen(
+        sampling: EffectiveOmniSampling,
+        thinker: FilterParameters | None,
+        talker: FilterParameters | None,
+        code_predictor: FilterParameters | None,
+        greedy: bool,
+    ) -> EffectiveOmniSampling:
+        speech = sampling.speech
+        if speech is not None:
+            speech = replace(
+                speech,
+                talker=chosen_filter("talker", talker, speech.talker, greedy),
+                code_predictor=chosen_filter("code_predictor", code_predictor, speech.code_predictor, greedy),
+            )
+        chosen = chosen_filter("thinker", thinker, sampling.thinker, greedy)
+        return replace(sampling, thinker=chosen, speech=speech)
+
+    def _speaking(self) -> Speaker:
+        if self._speaker is None:
+            raise RequestError("the engines were opened for text only; open them with audio")
+        return self._speaker
+
+    def _table(self) -> np.ndarray:
+        """The Thinker's embedding table, which the Talker's text rows start from too."""
+        if self._embedding is None:
+            self._embedding = read_thinker_sidecars(self._directories.thinker, self._configs.thinker)
+        return self._embedding
+
+    def _text_pipeline(self) -> TextPipeline:
+        if self._thinker is None:
+            config = self._configs.thinker
+            engine = open_engine(self._directories.thinker, self._threads)
+            stage = ThinkerStage(engine, config.decoder, self._table())
+            ends = frozenset({config.im_end_token_id})
+            self._thinker = TextPipeline(stage, config.decoder.vocab_size, ends, self._tokenizer.plain_text)
+        return self._thinker
