@@ -22,6 +22,9 @@ from cpspec_trt.synthetic.spec import TtsSpec
 from cpspec_trt.synthetic.speech_layout import samples_per_frame, speech_tensors
 from cpspec_trt.synthetic.weights import Law, TensorPlan
 
+TTS_GOLDEN = Path(__file__).with_name("code2wav_golden.npz")  # of scripts/make_decoder_goldens.py
+TTS_SEED = 21  # of the tiny decoders in it
+
 State = dict[str, np.ndarray]
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
+from cpspec_trt.files.engine_config import OMNI_CODE2WAV_MODEL, OmniCode2WavConfig
 from cpspec_trt.synthetic.omni_layout import omni_tensors
 from cpspec_trt.synthetic.omni_spec import TINY_OMNI, Code2WavSpec
 from cpspec_trt.synthetic.weights import TensorPlan
@@ -53,3 +57,32 @@ def decoder_tensors(shape: Code2WavSpec) -> list[TensorPlan]:
 def random_codes(case: GoldenCase) -> np.ndarray:
     """Codes int64 [sequences, groups, frames]."""
     return np.random.default_rng(SEED).integers(CODEBOOK, size=(case.sequences, GROUPS, case.frames))
+
+
+def golden(name: str, what: str) -> np.ndarray:
+    """Of the reference: ``waveform`` [sequences, samples], or ``lengths`` in samples of ``SHORT`` and of all frames."""
+    with np.load(Path(__file__).with_name("omni_code2wav_golden.npz")) as arrays:
+        found: np.ndarray = arrays[f"{name}_{what}"]
+    return found
+
+
+def decoder_config(name: str) -> OmniCode2WavConfig:
+    """The config of a case; the reference says how many samples are missing."""
+    case = CASES[name]
+    fields: dict[str, Any] = {
+        field: value for field, value in asdict(case.shape).items() if field in OmniCode2WavConfig.__slots__
+    }
+    samples = math.prod((*case.shape.upsample_rates, *case.shape.upsampling_ratios))
+    return OmniCode2WavConfig(
+        **fields,
+        model=OMNI_CODE2WAV_MODEL,
+        checkpoint_fingerprint="none",
+        num_quantizers=GROUPS,
+        codebook_size=CODEBOOK,
+        head_dim=case.shape.hidden_size // case.shape.num_attention_heads,
+        rms_norm_eps=EPSILON,
+        rope_theta=THETA,
+        samples_per_frame=samples,
+        trimmed_samples=case.frames * samples - int(golden(name, "lengths")[-1]),
+        sample_rate=24_000,
+    )

@@ -18,25 +18,32 @@ from cpspec_trt.graphs.code2wav import author_code2wav
 from cpspec_trt.synthetic.safetensors_files import write_file
 from cpspec_trt.synthetic.spec import TINY
 from cpspec_trt.synthetic.speech_layout import speech_tensors
-from tests.graphs.decoding import Decoder, load_decoder, louder, synthetic_config, synthetic_decoder
+from tests.graphs.decoding import (
+    TTS_GOLDEN,
+    TTS_SEED,
+    Decoder,
+    load_decoder,
+    louder,
+    synthetic_config,
+    synthetic_decoder,
+)
 from tests.graphs.streaming_contract import TOLERANCE, Case, StreamingContract
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "assets" / "demo-voice" / "checkpoint" / "speech_tokenizer"
-TINY_SEED = 21  # as in the script that made the goldens
 DEMO_STRIDE = 7
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
-    return synthetic_decoder(TINY, TINY_SEED, tmp_path_factory.mktemp("tiny"))
+    return synthetic_decoder(TINY, TTS_SEED, tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")
 def grouped(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     """Two query heads for each KV head."""
     spec = replace(TINY, decoder=replace(TINY.decoder, num_key_value_heads=2))
-    return synthetic_decoder(spec, TINY_SEED, tmp_path_factory.mktemp("grouped"))
+    return synthetic_decoder(spec, TTS_SEED, tmp_path_factory.mktemp("grouped"))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +54,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
 @pytest.fixture(scope="module", params=["tiny", "grouped", "demo"])
 def case(request: pytest.FixtureRequest) -> Case:
     decoder: Decoder = request.getfixturevalue(request.param)
-    with np.load(Path(__file__).with_name("code2wav_golden.npz")) as golden:
+    with np.load(TTS_GOLDEN) as golden:
         codes, reference = golden[f"{request.param}_codes"], golden[f"{request.param}_waveform"]
     codes = codes.reshape(-1, *codes.shape[-2:]).swapaxes(1, 2)
     stride = DEMO_STRIDE if request.param == "demo" else 1
@@ -62,7 +69,7 @@ def test_loud_samples_are_limited_to_one(tiny: Decoder, tmp_path: Path) -> None:
     """The last convolution is linear: its weights and bias times 20 make the samples 20 times as large."""
     codes = np.random.default_rng(3).integers(TINY.codebook_size, size=(1, TINY.num_code_groups, 40))
     plans = louder(speech_tensors(TINY), "decoder.decoder.4.conv")
-    loud, quiet = synthetic_decoder(TINY, TINY_SEED, tmp_path, plans).decode(codes), tiny.decode(codes)
+    loud, quiet = synthetic_decoder(TINY, TTS_SEED, tmp_path, plans).decode(codes), tiny.decode(codes)
     assert (np.abs(20 * quiet) > 1).mean() > 0.1
     np.testing.assert_allclose(loud, np.clip(20 * quiet, -1, 1), rtol=0, atol=20 * TOLERANCE)
     assert np.abs(loud).max() == 1
@@ -82,6 +89,6 @@ def test_a_tensor_that_does_not_fit_is_named_before_anything_is_written(
 ) -> None:
     path = tmp_path / "model.safetensors"
     plans = [plan for plan in speech_tensors(TINY) if fields or plan.name != tensor]
-    write_file(path, plans, "F32", TINY_SEED)
+    write_file(path, plans, "F32", TTS_SEED)
     with pytest.raises(CheckpointError, match=f"tensor '{tensor}' {complaint}"):
         author_code2wav(replace(synthetic_config(TINY), **fields), open_tensors(path, CheckpointError))

@@ -5,9 +5,7 @@ Goldens: scripts/make_omni_decoder_goldens.py.
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, replace
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,60 +13,21 @@ import numpy as np
 import pytest
 
 from cpspec_trt.errors import CheckpointError
-from cpspec_trt.files.engine_config import OMNI_CODE2WAV_MODEL, OmniCode2WavConfig
+from cpspec_trt.files.engine_config import OmniCode2WavConfig
 from cpspec_trt.files.tensors import open_tensors
 from cpspec_trt.graphs.omni_code2wav import author_omni_code2wav
-from cpspec_trt.synthetic.omni_spec import Code2WavSpec
 from cpspec_trt.synthetic.safetensors_files import write_file
 from tests.graphs.decoding import louder, omni_decoder
-from tests.graphs.omni_decoders import (
-    CASES,
-    CODEBOOK,
-    EPSILON,
-    GROUPS,
-    SEED,
-    SHORT,
-    THETA,
-    decoder_tensors,
-    random_codes,
-)
+from tests.graphs.omni_decoders import CASES, SEED, SHORT, decoder_config, decoder_tensors, golden, random_codes
 from tests.graphs.streaming_contract import TOLERANCE, Case, StreamingContract
 
 TINY = CASES["tiny"].shape
 
 
-@cache
-def golden() -> dict[str, np.ndarray]:
-    with np.load(Path(__file__).with_name("omni_code2wav_golden.npz")) as arrays:
-        return dict(arrays)
-
-
-def config_of(shape: Code2WavSpec, trimmed: int) -> OmniCode2WavConfig:
-    names = OmniCode2WavConfig.__slots__
-    fields: dict[str, Any] = {name: value for name, value in asdict(shape).items() if name in names}
-    return OmniCode2WavConfig(
-        **fields,
-        model=OMNI_CODE2WAV_MODEL,
-        checkpoint_fingerprint="none",
-        num_quantizers=GROUPS,
-        codebook_size=CODEBOOK,
-        head_dim=shape.hidden_size // shape.num_attention_heads,
-        rms_norm_eps=EPSILON,
-        rope_theta=THETA,
-        samples_per_frame=math.prod((*shape.upsample_rates, *shape.upsampling_ratios)),
-        trimmed_samples=trimmed,
-        sample_rate=24_000,
-    )
-
-
 def golden_case(name: str, directory: Path) -> Case:
-    """A case in which the reference says how many samples are missing."""
-    kept = CASES[name]
-    config = config_of(kept.shape, trimmed=0)
-    trimmed = kept.frames * config.samples_per_frame - int(golden()[f"{name}_lengths"][-1])
-    config = replace(config, trimmed_samples=trimmed)
-    decoder, codes = omni_decoder(config, decoder_tensors(kept.shape), SEED, directory), random_codes(kept)
-    return Case(decoder, codes, golden()[f"{name}_waveform"], kept.stride, decoder.decode(codes))
+    kept, codes = CASES[name], random_codes(CASES[name])
+    decoder = omni_decoder(decoder_config(name), decoder_tensors(kept.shape), SEED, directory)
+    return Case(decoder, codes, golden(name, "waveform"), kept.stride, decoder.decode(codes))
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -83,7 +42,7 @@ class TestStreaming(StreamingContract):
     ) -> None:
         name = request.node.callspec.params["case"]
         found = case.decoder.decode(case.codes[:, :, :frames])
-        assert found.shape[1] == golden()[f"{name}_lengths"][SHORT.index(frames)]
+        assert found.shape[1] == golden(name, "lengths")[SHORT.index(frames)]
         np.testing.assert_allclose(found, case.whole[:, : found.shape[1]], rtol=0, atol=TOLERANCE)
 
     def test_what_stands_before_the_first_column_of_a_transposed_convolution_changes_nothing(self, case: Case) -> None:
@@ -99,7 +58,7 @@ class TestStreaming(StreamingContract):
 
 
 def test_the_published_rates_cost_a_sequence_555_samples(tmp_path: Path) -> None:
-    assert golden()["published_rates_lengths"].tolist() == [1920 - 555, 2 * 1920 - 555, 40 * 1920 - 555]
+    assert golden("published_rates", "lengths").tolist() == [1920 - 555, 2 * 1920 - 555, 40 * 1920 - 555]
     assert golden_case("published_rates", tmp_path).decoder.absent == 555
 
 
@@ -133,4 +92,4 @@ def test_a_tensor_that_does_not_fit_is_named_before_anything_is_written(
     path = tmp_path / "model.safetensors"
     write_file(path, [plan for plan in decoder_tensors(TINY) if fields or plan.name != tensor], "F32", SEED)
     with pytest.raises(CheckpointError, match=f"tensor '{tensor}' {complaint}"):
-        author_omni_code2wav(replace(config_of(TINY, 15), **fields), open_tensors(path, CheckpointError))
+        author_omni_code2wav(replace(decoder_config("tiny"), **fields), open_tensors(path, CheckpointError))
