@@ -37,7 +37,7 @@ def _expert_mlp(
 ) -> str:
     author, hidden = weights.author, dimensions.hidden_size
     rows = author.op("Reshape", x, author.constant([-1, hidden]))
-    chosen, shares = _route(weights, moe, f"{prefix}.gate", rows, hidden)
+    chosen, shares = choose_experts(weights, moe, f"{prefix}.gate", rows, hidden)
     y = _apply_chosen(weights, moe, f"{prefix}.experts", rows, hidden, chosen, shares)
     if moe.shared_expert_intermediate_size:
         shared = gated_mlp(weights, f"{prefix}.shared_expert", rows, hidden, moe.shared_expert_intermediate_size)
@@ -46,8 +46,18 @@ def _expert_mlp(
     return author.op("Reshape", y, author.op("Shape", x))
 
 
-def _route(weights: CheckpointWeights, moe: MoeDimensions, name: str, rows: str, hidden: int) -> tuple[str, str]:
-    """[rows, hidden] -> the chosen experts, int64 [rows, k], and their shares [rows, k], largest first."""
+def choose_experts(
+    weights: CheckpointWeights, moe: MoeDimensions, name: str, rows: str, hidden: int
+) -> tuple[str, str]:
+    """The router: the chosen experts, int64 [rows, k], and their shares [rows, k], largest first.
+
+    Args:
+        weights: holds ``<name>.weight`` [experts, hidden].
+        moe: k is ``num_experts_per_tok``.
+        name: of the router.
+        rows: [rows, hidden].
+        hidden: width of a row.
+    """
     author = weights.author
     scores = linear(weights, name, rows, hidden, moe.num_experts, bias=False)
     probabilities = author.op("Softmax", scores, axis=-1)

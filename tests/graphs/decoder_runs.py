@@ -11,18 +11,45 @@ import onnxruntime as ort
 from safetensors.numpy import save_file
 
 from cpspec_trt.errors import CheckpointError
-from cpspec_trt.files.engine_config import DecoderDimensions
+from cpspec_trt.files.engine_config import DecoderDimensions, MoeDimensions
 from cpspec_trt.files.tensors import TensorSet, open_tensors
 from cpspec_trt.graphs.authoring import GraphAuthor
 
 MASKED = -1e30
 
 
-def random_stack(prefix: str, d: DecoderDimensions, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Weights of one stack, spread so that attention is neither flat nor one-hot."""
+def random_matrix(rng: np.random.Generator, outputs: int, inputs: int) -> np.ndarray:
+    """Weights under which rows of variance 1 give rows of variance 1.44."""
+    return rng.standard_normal((outputs, inputs), np.float32) * np.float32(1.2 / np.sqrt(inputs))
+
+
+def random_mlp(at: str, hidden: int, inner: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Weights of a gated MLP."""
+    return {
+        f"{at}.gate_proj.weight": random_matrix(rng, inner, hidden),
+        f"{at}.up_proj.weight": random_matrix(rng, inner, hidden),
+        f"{at}.down_proj.weight": random_matrix(rng, hidden, inner),
+    }
+
+
+def random_experts(at: str, hidden: int, moe: MoeDimensions, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Weights of a mixture of experts."""
+    tensors = {f"{at}.gate.weight": random_matrix(rng, moe.num_experts, hidden)}
+    for expert in range(moe.num_experts):
+        tensors |= random_mlp(f"{at}.experts.{expert}", hidden, moe.moe_intermediate_size, rng)
+    if moe.shared_expert_intermediate_size:
+        tensors |= random_mlp(f"{at}.shared_expert", hidden, moe.shared_expert_intermediate_size, rng)
+        tensors[f"{at}.shared_expert_gate.weight"] = random_matrix(rng, 1, hidden)
+    return tensors
+
+
+def random_stack(
+    prefix: str, d: DecoderDimensions, rng: np.random.Generator, moe: MoeDimensions | None = None
+) -> dict[str, np.ndarray]:
+    """Weights of one stack, spread so that neither attention nor routing is flat or one-hot."""
 
     def matrix(outputs: int, inputs: int) -> np.ndarray:
-        return rng.standard_normal((outputs, inputs), np.float32) * np.float32(1.2 / np.sqrt(inputs))
+        return random_matrix(rng, outputs, inputs)
 
     def scale(width: int) -> np.ndarray:
         return rng.uniform(0.5, 1.5, width).astype(np.float32)
@@ -41,10 +68,11 @@ def random_stack(prefix: str, d: DecoderDimensions, rng: np.random.Generator) ->
             f"{at}.self_attn.o_proj.weight": matrix(hidden, queries),
             f"{at}.self_attn.q_norm.weight": scale(width),
             f"{at}.self_attn.k_norm.weight": scale(width),
-            f"{at}.mlp.gate_proj.weight": matrix(inner, hidden),
-            f"{at}.mlp.up_proj.weight": matrix(inner, hidden),
-            f"{at}.mlp.down_proj.weight": matrix(hidden, inner),
         }
+        if moe is None or layer in moe.dense_layers:
+            tensors |= random_mlp(f"{at}.mlp", hidden, inner, rng)
+        else:
+            tensors |= random_experts(f"{at}.mlp", hidden, moe, rng)
     return tensors
 
 

@@ -1,4 +1,4 @@
-"""The Talker's graph against the float64 oracle, with ragged batches and steps."""
+"""The Talker's graph, dense and with experts, against the float64 oracle, with ragged batches and steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from cpspec_trt.files.engine_config import DecoderDimensions, TalkerConfig
+from cpspec_trt.files.engine_config import DecoderDimensions, MoeDimensions, OmniTalkerConfig, TalkerConfig
 from cpspec_trt.graphs.talker import author_talker
 from tests.graphs.decoder_oracle import decoder
 from tests.graphs.decoder_runs import Decoder, assert_same_bits, random_stack, saved, session
@@ -24,6 +24,16 @@ CONFIG = TalkerConfig(
     codec_pad_id=6, codec_bos_id=7, codec_eos_id=8, codec_think_id=9, codec_nothink_id=10, codec_think_bos_id=11,
     codec_think_eos_id=12, languages=MappingProxyType({}), speakers=MappingProxyType({}), dialects=MappingProxyType({}),
 )  # fmt: skip
+EXPERTS = MoeDimensions(
+    num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, norm_topk_prob=True,
+    shared_expert_intermediate_size=40, dense_layers=(),
+)  # fmt: skip
+OMNI_CONFIG = OmniTalkerConfig(
+    model="qwen3_omni_moe_talker", checkpoint_fingerprint="0" * 64, decoder=DIMENSIONS, moe=EXPERTS,
+    thinker_hidden_size=8, accept_hidden_layer=1, num_code_groups=16, codec_pad_id=6, codec_bos_id=7, codec_eos_id=8,
+    codec_nothink_id=10, codec_think_bos_id=11, codec_think_eos_id=12, speakers=MappingProxyType({"ethan": 13}),
+)  # fmt: skip
+CONFIGS: dict[str, TalkerConfig | OmniTalkerConfig] = {"dense": CONFIG, "experts": OMNI_CONFIG}
 PROMPTS = np.array([9, 21, 14])
 STEPS = 6
 
@@ -31,17 +41,18 @@ STEPS = 6
 class Model:
     """A Talker with random weights, on disk."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, config: TalkerConfig | OmniTalkerConfig, directory: Path) -> None:
         rng = np.random.default_rng(17)
-        self.directory = directory
-        self.weights = random_stack("talker.model", DIMENSIONS, rng)
+        self.config, self.directory = config, directory
+        self.moe = config.moe if isinstance(config, OmniTalkerConfig) else None
+        self.weights = random_stack("talker.model", DIMENSIONS, rng, self.moe)
         shape = (DIMENSIONS.vocab_size, DIMENSIONS.hidden_size)
         self.weights["talker.codec_head.weight"] = rng.standard_normal(shape, np.float32) / 8
         self.tensors = saved(self.weights, directory)
         self.embeds = rng.standard_normal((3, int(PROMPTS.max()) + STEPS, DIMENSIONS.hidden_size), np.float32)
 
     def open(self, batch: int, capacity: int = 40) -> Decoder:
-        return Decoder(session(author_talker(CONFIG, self.tensors), self.directory), DIMENSIONS, batch, capacity)
+        return Decoder(session(author_talker(self.config, self.tensors), self.directory), DIMENSIONS, batch, capacity)
 
     def speak(self, sequences: list[int], capacity: int = 40) -> list[dict[str, np.ndarray]]:
         """Prefill and steps of the given sequences together; the outputs of every pass."""
@@ -56,16 +67,16 @@ class Model:
         return results
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    return Model(tmp_path_factory.mktemp("talker"))
+@pytest.fixture(scope="module", params=CONFIGS)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return Model(CONFIGS[request.param], tmp_path_factory.mktemp("talker"))
 
 
 def test_prefill_and_steps_of_a_ragged_batch_equal_the_float64_oracle(model: Model) -> None:
     results = model.speak([0, 1, 2])
     head = model.weights["talker.codec_head.weight"].astype(np.float64)
     for sequence, length in enumerate(PROMPTS):
-        rows = decoder(model.weights, "talker.model", DIMENSIONS, model.embeds[sequence, : length + STEPS])
+        rows = decoder(model.weights, "talker.model", DIMENSIONS, model.embeds[sequence, : length + STEPS], model.moe)
         for step, found in enumerate(results):
             expected = rows[length - 1 + step]
             np.testing.assert_allclose(found["hidden_states"][sequence], expected, atol=2e-5, rtol=0)
