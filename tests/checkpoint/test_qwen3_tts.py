@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import shutil
 from pathlib import Path
@@ -13,12 +12,12 @@ import pytest
 from cpspec_trt.checkpoint.qwen3_tts import read_code2wav_config, read_code_predictor_config, read_talker_config
 from cpspec_trt.checkpoint.reader import Checkpoint, open_checkpoint
 from cpspec_trt.errors import CheckpointError, CpspecError, UnsupportedError
+from tests.checkpoint.changes import FieldPath, changed
 
 DEMO_VOICE = Path(__file__).parents[2] / "assets" / "demo-voice" / "checkpoint"
 FINGERPRINT = "f" * 64
 MODEL: dict[str, Any] = json.loads((DEMO_VOICE / "config.json").read_text())
 SPEECH: dict[str, Any] = json.loads((DEMO_VOICE / "speech_tokenizer" / "config.json").read_text())
-Path_ = tuple[str, ...]
 
 
 @pytest.fixture
@@ -33,19 +32,6 @@ def opened_with(directory: Path, model: dict[str, Any] = MODEL, speech: dict[str
         path.unlink()
         path.write_text(json.dumps(value))
     return open_checkpoint(directory)
-
-
-def changed(base: dict[str, Any], path: Path_, value: Any = None, remove: bool = False) -> dict[str, Any]:
-    result = copy.deepcopy(base)
-    *parents, last = path
-    inner = result
-    for name in parents:
-        inner = inner[name]
-    if remove:
-        del inner[last]
-    else:
-        inner[last] = value
-    return result
 
 
 def read_all(checkpoint: Checkpoint) -> None:
@@ -117,14 +103,14 @@ def test_a_voice_design_checkpoint_needs_no_speakers(directory: Path) -> None:
     assert (config.model_type, dict(config.speakers), dict(config.dialects)) == ("voice_design", {}, {})
 
 
-TALKER: Path_ = ("talker_config",)
-PREDICTOR: Path_ = ("talker_config", "code_predictor_config")
-DECODER: Path_ = ("decoder_config",)
+TALKER: FieldPath = ("talker_config",)
+PREDICTOR: FieldPath = ("talker_config", "code_predictor_config")
+DECODER: FieldPath = ("decoder_config",)
 STACK = (
     "num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim",
     "rms_norm_eps", "rope_theta", "hidden_act",
 )  # fmt: skip
-NEEDED_BY_MODEL: list[Path_] = [
+NEEDED_BY_MODEL: list[FieldPath] = [
     *((field,) for field in (
         "model_type", "tokenizer_type", "tts_model_type", "tts_model_size", "im_start_token_id", "im_end_token_id",
         "assistant_token_id", "tts_pad_token_id", "tts_bos_token_id", "tts_eos_token_id", "talker_config",
@@ -138,7 +124,7 @@ NEEDED_BY_MODEL: list[Path_] = [
     *((*PREDICTOR, field) for field in (*STACK, "vocab_size", "max_position_embeddings", "num_code_groups")),
     (*TALKER, "spk_is_dialect", "ryan"),
 ]  # fmt: skip
-NEEDED_BY_SPEECH: list[Path_] = [
+NEEDED_BY_SPEECH: list[FieldPath] = [
     ("model_type",), ("output_sample_rate",), ("decode_upsample_rate",), DECODER,
     *((*DECODER, field) for field in (
         *STACK, "num_quantizers", "codebook_size", "latent_dim", "sliding_window", "decoder_dim", "upsample_rates",
@@ -149,13 +135,13 @@ NEEDED_BY_SPEECH: list[Path_] = [
 
 @pytest.mark.parametrize("path", NEEDED_BY_MODEL, ids=".".join)
 @pytest.mark.parametrize("null", [False, True], ids=["absent", "null"])
-def test_a_missing_model_field_is_named_and_has_no_default(directory: Path, path: Path_, null: bool) -> None:
+def test_a_missing_model_field_is_named_and_has_no_default(directory: Path, path: FieldPath, null: bool) -> None:
     with pytest.raises(CheckpointError, match=rf"config\.json: required field '{'.'.join(path)}' is missing"):
         read_all(opened_with(directory, changed(MODEL, path, None, remove=not null)))
 
 
 @pytest.mark.parametrize("path", NEEDED_BY_SPEECH, ids=".".join)
-def test_a_missing_codec_field_is_named_and_has_no_default(directory: Path, path: Path_) -> None:
+def test_a_missing_codec_field_is_named_and_has_no_default(directory: Path, path: FieldPath) -> None:
     checkpoint = opened_with(directory, speech=changed(SPEECH, path, remove=True))
     with pytest.raises(
         CheckpointError, match=rf"speech_tokenizer/config\.json: required field '{'.'.join(path)}' is missing"
@@ -188,7 +174,9 @@ def test_a_missing_codec_field_is_named_and_has_no_default(directory: Path, path
         ),
     ],
 )
-def test_a_wrong_model_field_is_named_with_its_value(directory: Path, path: Path_, value: object, message: str) -> None:
+def test_a_wrong_model_field_is_named_with_its_value(
+    directory: Path, path: FieldPath, value: object, message: str
+) -> None:
     with pytest.raises(CheckpointError) as caught:
         read_all(opened_with(directory, changed(MODEL, path, value)))
     assert str(caught.value).startswith(f"{directory / 'config.json'}: ")
@@ -208,7 +196,9 @@ def test_a_wrong_model_field_is_named_with_its_value(directory: Path, path: Path
         ((*DECODER, "upsample_rates"), 1920, "'decoder_config.upsample_rates' must be list, found 1920"),
     ],
 )
-def test_a_wrong_codec_field_is_named_with_its_value(directory: Path, path: Path_, value: object, message: str) -> None:
+def test_a_wrong_codec_field_is_named_with_its_value(
+    directory: Path, path: FieldPath, value: object, message: str
+) -> None:
     with pytest.raises(CheckpointError) as caught:
         read_all(opened_with(directory, speech=changed(SPEECH, path, value)))
     assert str(caught.value).startswith(f"{directory / 'speech_tokenizer' / 'config.json'}: ")
@@ -231,7 +221,9 @@ def test_a_wrong_codec_field_is_named_with_its_value(directory: Path, path: Path
         ((*PREDICTOR, "layer_types"), ["sliding_attention"] * 2, "code_predictor_config.layer_types' is"),
     ],
 )
-def test_what_is_not_implemented_is_refused_by_name(directory: Path, path: Path_, value: object, message: str) -> None:
+def test_what_is_not_implemented_is_refused_by_name(
+    directory: Path, path: FieldPath, value: object, message: str
+) -> None:
     with pytest.raises(UnsupportedError) as caught:
         read_all(opened_with(directory, changed(MODEL, path, value)))
     assert message in str(caught.value)

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from cpspec_trt.checkpoint.reader import open_checkpoint
-from cpspec_trt.errors import CheckpointError
+from cpspec_trt.errors import CheckpointError, UnsupportedError
 from cpspec_trt.synthetic.spec import SPECS
 from cpspec_trt.synthetic.tts import write_tts_checkpoint
+from tests.checkpoint.changes import PRETRAINED
 
 DEMO_VOICE = Path(__file__).parents[2] / "assets" / "demo-voice" / "checkpoint"
 
@@ -93,6 +94,29 @@ def test_companion_files_are_the_tokenizer_and_the_optional_ones_that_exist(chec
 def test_the_demo_voice_is_a_complete_checkpoint() -> None:
     opened = open_checkpoint(DEMO_VOICE)
     assert opened.tensors.entry("talker.model.text_embedding.weight").shape == (688, 128)
+
+
+def test_a_qwen3_omni_checkpoint_has_one_set_of_weights_and_one_configuration() -> None:
+    opened = open_checkpoint(PRETRAINED)
+    assert opened.family == "qwen3_omni_moe"
+    assert opened.speech_tensors is opened.tensors
+    assert opened.speech_config_path == opened.config_path
+    assert "code2wav.decoder.0.conv.weight" in opened.tensors
+    names = {file.name for file in opened.companion_files()}
+    assert names == {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"}
+
+
+def test_a_qwen3_omni_checkpoint_lacks_no_speech_tokenizer(tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(PRETRAINED, tmp_path / "omni"))
+    (copied / "tokenizer_config.json").unlink()
+    with pytest.raises(CheckpointError, match=r"lacks tokenizer_config\.json; download"):
+        open_checkpoint(copied)
+
+
+def test_another_family_is_refused_before_its_files_are_missed(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(UnsupportedError, match="model_type 'bert' is not supported"):
+        open_checkpoint(tmp_path)
 
 
 def test_a_copy_has_the_same_fingerprint(source: Path, checkpoint: Path) -> None:
