@@ -178,6 +178,11 @@ class Omni:
         """Audio seconds of one frame; 0 for text only."""
         return 0.0 if self._speaker is None else self._speaker.frame_seconds
 
+    @property
+    def groups(self) -> int:
+        """Code groups of a frame; 0 for text only."""
+        return 0 if self._configs.talker is None else self._configs.talker.num_code_groups
+
     def answer(
         self,
         messages: Sequence[Mapping[str, Any]],

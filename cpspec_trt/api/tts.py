@@ -90,6 +90,11 @@ class TTS:
         """Audio seconds of one frame."""
         return self._speaker.frame_seconds
 
+    @property
+    def groups(self) -> int:
+        """Code groups of a frame."""
+        return self._config.num_code_groups
+
     def speak(
         self,
         text: str,

@@ -42,7 +42,8 @@ _PATH = _FullPath(path_type=Path)
     "--maxKVCacheCapacity",
     "max_kv_cache_capacity",
     type=int,
-    help="Most positions of a Talker sequence; a CodePredictor's follows from its code groups.  [default: 4096]",
+    help="Most positions of a Thinker or Talker sequence; a CodePredictor's follows from its code groups.  "
+    "[default: 4096]",
 )
 @click.option("--minCodeLen", "min_code_len", type=int, help="Fewest frames of one code2wav pass.  [default: 1]")
 @click.option("--optCodeLen", "opt_code_len", type=int, help="Usual frames of one code2wav pass.  [default: 300]")

@@ -1,14 +1,16 @@
-"""``cpspec-infer``: speak the requests of a file with built engines."""
+"""``cpspec-infer``: answer the requests of a file with built engines."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from cpspec_trt.cli.infer_options import InferOptions
 from cpspec_trt.cli.reference_options import reference_options
 from cpspec_trt.cli.run import Command, reports_errors
-from cpspec_trt.files.compatibility import INFER
+from cpspec_trt.files.compatibility import INFER, OMNI, TTS, rows_for
 
 _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -17,53 +19,66 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @reference_options(INFER)
 @click.command(cls=Command, context_settings={"max_content_width": 110})
 @click.option("--inputFile", "input_file", type=_FILE, required=True, help="Request file (JSON).")
-@click.option(
-    "--talkerEngineDir", "talker", type=_DIRECTORY, required=True, help="Talker engine; code_predictor is its sibling."
-)
+@click.option("--engineDir", "engine_dir", type=_DIRECTORY, help="Thinker engine; selects Qwen3-Omni.")
+@click.option("--talkerEngineDir", "talker", type=_DIRECTORY, help="Talker engine; code_predictor is its sibling.")
 @click.option("--code2wavEngineDir", "code2wav", type=_DIRECTORY, help="Default: the talker's sibling code2wav.")
-@click.option("--tokenizerDir", "tokenizer", type=_DIRECTORY, help="Default: the talker's directory, else its parent.")
-@click.option("--outputFile", "output_file", type=_FILE, help="Output JSON.")
-@click.option(
-    "--outputAudioDir", "audio_dir", type=_DIRECTORY, help="Where wav and RVQ files go; without it, no audio."
-)
+@click.option("--multimodalEngineDir", "multimodal", type=_DIRECTORY, help="Omni: code2wav is also looked for here.")
+@click.option("--tokenizerDir", "tokenizer", type=_DIRECTORY, help="TTS; default: the talker's directory or parent.")
+@click.option("--outputFile", "output_file", type=_FILE, help="Output JSON; required for Omni.")
+@click.option("--outputAudioDir", "audio_dir", type=_DIRECTORY, help="Where wav and RVQ files go; without it, none.")
+@click.option("--enableAudioOutput", "audio", is_flag=True, help="Omni: speak the answers.")
 @click.option("--batchSize", "batch_size", type=int, help="Overrides the file's batch_size (1 to 16).")
+@click.option("--maxGenerateLength", "max_generate_length", type=int, help="Omni: token cap of every answer.")
 @click.option(
-    "--cpSpecVerifySize", "window", type=int, default=0, show_default=True,
+    "--cpSpecVerifySize",
+    "window",
+    type=int,
+    default=0,
+    show_default=True,
     help="Verify window of the CodePredictor: 2 to 8, 0 is the autoregressive loop.",
-)  # fmt: skip
-@click.option("--requireSpeculation", "required", is_flag=True, help="Fail where speculation would fall back.")
-@click.option("--failOnLength", "fail_on_length", is_flag=True, help="Exit 3 if a request ends at its frame cap.")
+)
+@click.option(
+    "--requireSpeculation", "require_speculation", is_flag=True, help="Fail where speculation would fall back."
+)
+@click.option("--failOnLength", "fail_on_length", is_flag=True, help="Exit 3 if a request ends at its cap.")
 @click.option("--strict", is_flag=True, help="Refuse unknown fields of the request file.")
-@click.option("--dumpOutput", "dump_output", is_flag=True, help="Print every request and response.")
+@click.option("--warmup", type=int, default=0, help="Omni: think the first request N times before the run.")
+@click.option("--dumpProfile", "dump_profile", is_flag=True, help="Print the time of every stage.")
+@click.option("--profileOutputFile", "profile_file", type=_FILE, help="Write the profile as JSON.")
+@click.option("--dumpOutput", "dump_output", is_flag=True, help="Print every response.")
 @click.option("--debug", is_flag=True, help="Log what is decided and why.")
+@click.pass_context
 @reports_errors
-def main(
-    input_file: Path,
-    talker: Path,
-    code2wav: Path | None,
-    tokenizer: Path | None,
-    output_file: Path | None,
-    audio_dir: Path | None,
-    batch_size: int | None,
-    window: int,
-    required: bool,
-    fail_on_length: bool,
-    strict: bool,
-    dump_output: bool,
-    debug: bool,
-) -> int:
-    """Speak every request of a file with Qwen3-TTS engines.
+def main(context: click.Context, /, **given: Any) -> int:
+    """Speak every request of a file with Qwen3-TTS engines, or answer it with Qwen3-Omni engines (--engineDir).
+
+    \b
+    cpspec-infer --inputFile in.json --talkerEngineDir engines/talker --outputAudioDir audio --cpSpecVerifySize 3
+    cpspec-infer --inputFile in.json --engineDir engines/thinker --talkerEngineDir engines/talker
+                 --enableAudioOutput --outputAudioDir audio --outputFile out.json --cpSpecVerifySize 3
 
     Exit codes: 0 done, 1 a request or an engine failed, 2 usage or request file, 3 with --failOnLength,
     130 interrupted.
     """
-    from cpspec_trt.cli.speaking import SpeakOptions, speak_file
+    options = InferOptions(**given)
+    _refuse_flags_of_the_other(context, OMNI if options.engine_dir else TTS)
+    if options.engine_dir is not None:
+        from cpspec_trt.cli.answering import answer_file
 
-    options = SpeakOptions(
-        input_file, talker, code2wav, tokenizer, output_file, audio_dir, batch_size, window, required, fail_on_length,
-        strict, dump_output, debug,
-    )  # fmt: skip
+        return answer_file(options)
+    from cpspec_trt.cli.speaking import speak_file
+
     return speak_file(options)
+
+
+def _refuse_flags_of_the_other(context: click.Context, tool: str) -> None:
+    """A flag that has no meaning here is an error, not silence."""
+    rows = rows_for(tool, "flag")
+    for parameter in context.command.params:
+        row = rows.get(parameter.opts[0])
+        given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
+        if given and parameter.expose_value and row is not None and row.status == "refused":
+            raise click.UsageError(f"{parameter.opts[0]}: {row.note}", context)
 
 
 if __name__ == "__main__":

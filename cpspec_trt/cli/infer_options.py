@@ -1,0 +1,32 @@
+"""The flags of ``cpspec-infer`` as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class InferOptions:
+    """Names as in the help; None where a flag was not given."""
+
+    input_file: Path
+    engine_dir: Path | None
+    talker: Path | None
+    code2wav: Path | None
+    multimodal: Path | None
+    tokenizer: Path | None
+    output_file: Path | None
+    audio_dir: Path | None
+    audio: bool
+    batch_size: int | None
+    max_generate_length: int | None
+    window: int
+    require_speculation: bool
+    fail_on_length: bool
+    strict: bool
+    warmup: int
+    dump_profile: bool
+    profile_file: Path | None
+    dump_output: bool
+    debug: bool
