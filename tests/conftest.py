@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from cpspec_trt.builder.build import build_checkpoint
-from cpspec_trt.builder.profiles import CODE2WAV, CODE_PREDICTOR, TALKER, BuildLimits
+from cpspec_trt.builder.profiles import CODE2WAV, CODE_PREDICTOR, TALKER, THINKER, BuildLimits
+from cpspec_trt.synthetic.omni import write_omni_checkpoint
+from cpspec_trt.synthetic.omni_spec import OMNI_SPECS
 from cpspec_trt.synthetic.spec import SPECS
 from cpspec_trt.synthetic.tts import write_tts_checkpoint
 
@@ -38,7 +40,7 @@ def shared_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _build_once(directory: Path, checkpoint: Path) -> Path:
     with _locked(directory.with_name(directory.name + ".lock")):
         if not directory.is_dir():
-            limits = dict.fromkeys((TALKER, CODE_PREDICTOR, CODE2WAV), TEST_LIMITS)
+            limits = dict.fromkeys((THINKER, TALKER, CODE_PREDICTOR, CODE2WAV), TEST_LIMITS)
             build_checkpoint(checkpoint, directory, limits, "onnxruntime")
     return directory
 
@@ -58,6 +60,20 @@ def synthetic_checkpoint(shared_directory: Path) -> Maker:
 
 
 @pytest.fixture(scope="session")
+def omni_checkpoint(shared_directory: Path) -> Maker:
+    """Write a synthetic Qwen3-Omni checkpoint by spec name and seed; returns its directory."""
+
+    def make(spec: str, seed: int) -> Path:
+        directory = shared_directory / f"omni-checkpoint-{spec}-{seed}"
+        with _locked(directory.with_name(directory.name + ".lock")):
+            if not directory.is_dir():
+                write_omni_checkpoint(directory, OMNI_SPECS[spec], seed)
+        return directory
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def synthetic_engines(shared_directory: Path, synthetic_checkpoint: Maker) -> Maker:
     """Build the engines of a synthetic checkpoint by spec name and seed; returns their root."""
 
@@ -71,3 +87,13 @@ def synthetic_engines(shared_directory: Path, synthetic_checkpoint: Maker) -> Ma
 def demo_engines(shared_directory: Path) -> Path:
     """Engines of the demo voice, the trained checkpoint in assets/."""
     return _build_once(shared_directory / "engines-demo", DEMO_CHECKPOINT)
+
+
+@pytest.fixture(scope="session")
+def omni_engines(shared_directory: Path, omni_checkpoint: Maker) -> Maker:
+    """Build the engines of a synthetic Qwen3-Omni checkpoint by spec name and seed; returns their root."""
+
+    def make(spec: str, seed: int) -> Path:
+        return _build_once(shared_directory / f"omni-engines-{spec}-{seed}", omni_checkpoint(spec, seed))
+
+    return make
