@@ -10,14 +10,15 @@ from cpspec_trt.builder import onnxruntime as embedded
 from cpspec_trt.builder.backends import choose_backend
 from cpspec_trt.builder.exported import ExportedComponent, read_export
 from cpspec_trt.builder.placement import check_replaceable, keep_foreign_files, place
-from cpspec_trt.builder.profiles import CODE2WAV, CODE_PREDICTOR, TALKER, BuildLimits, BuildPlan, plan
+from cpspec_trt.builder.profiles import CODE2WAV, CODE_PREDICTOR, TALKER, THINKER, BuildLimits, BuildPlan, plan
+from cpspec_trt.checkpoint.reader import open_checkpoint
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.atomic import atomic_directory, scratch_directory
 from cpspec_trt.files.json_io import write_json_atomic
 from cpspec_trt.files.manifest import Manifest, describe_file, write_manifest
-from cpspec_trt.graphs.export import DIRECTORIES, export_checkpoint
+from cpspec_trt.graphs.export import directories_of, export_checkpoint
 
-COMPONENTS = (TALKER, CODE_PREDICTOR, CODE2WAV)
+COMPONENTS = (THINKER, TALKER, CODE_PREDICTOR, CODE2WAV)
 Progress = Callable[[str], None]
 
 
@@ -87,10 +88,10 @@ def build_checkpoint(
     onnx_dir: Path | None = None,
     progress: Progress = lambda line: None,
 ) -> list[BuiltEngine]:
-    """Export a checkpoint and build every component into ``engine_root/{talker,code_predictor,code2wav}``.
+    """Export a checkpoint and build every component it has into ``engine_root``, each under its own name.
 
     Args:
-        checkpoint: a Qwen3-TTS checkpoint directory.
+        checkpoint: the directory of a Qwen3-TTS or Qwen3-Omni checkpoint.
         engine_root: made if missing.
         limits: per component.
         backend: see ``backends.choose_backend``.
@@ -103,7 +104,7 @@ def build_checkpoint(
         UsageError, EngineError, UnsupportedError: as ``build_engine``.
     """
     choose_backend(backend)
-    for component in COMPONENTS:
+    for component in directories_of(open_checkpoint(checkpoint)):
         check_replaceable(engine_root / component)
     if onnx_dir is not None:
         return _export_and_build(checkpoint, engine_root, limits, backend, onnx_dir, False, progress)
@@ -121,11 +122,10 @@ def _export_and_build(
     progress: Progress,
 ) -> list[BuiltEngine]:
     progress(f"exporting {checkpoint}")
-    export_checkpoint(checkpoint, onnx_dir, COMPONENTS)
     built = []
-    for component in COMPONENTS:
+    for component, source in export_checkpoint(checkpoint, onnx_dir).items():
         progress(f"building {component}")
-        source, target = onnx_dir / DIRECTORIES[component], engine_root / component
+        target = engine_root / component
         built.append(build_engine(source, target, limits[component], backend, link_weights=link_weights))
     return built
 

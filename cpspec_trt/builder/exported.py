@@ -7,24 +7,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from cpspec_trt.builder.profiles import DYNAMIC, component_of
 from cpspec_trt.errors import EngineError, UnsupportedError, UsageError
 from cpspec_trt.files.engine_config import (
-    Code2WavConfig,
+    AnyCode2WavConfig,
     CodePredictorConfig,
     ComponentConfig,
+    OmniTalkerConfig,
     TalkerConfig,
+    ThinkerConfig,
     read_component_config,
 )
 from cpspec_trt.files.json_io import read_json
 from cpspec_trt.files.manifest import TensorInfo
 from cpspec_trt.files.sidecars import (
     CODE_PREDICTOR_SIDECARS,
+    OMNI_TALKER_SIDECARS,
     TALKER_SIDECARS,
+    THINKER_SIDECARS,
     read_code_predictor_sidecars,
+    read_omni_talker_sidecars,
     read_talker_sidecars,
+    read_thinker_sidecars,
 )
 
 MODEL_NAME = "model.onnx"
@@ -60,7 +67,7 @@ class ExportedComponent:
 
     @property
     def component(self) -> str:
-        """talker, code_predictor or code2wav."""
+        """thinker, talker, code_predictor or code2wav."""
         return component_of(self.config)
 
     def sidecars(self) -> list[Path]:
@@ -88,8 +95,9 @@ def read_export(directory: Path) -> ExportedComponent:
     _refuse_foreign_nodes(directory / MODEL_NAME, model)
     config = read_component_config(directory)
     inputs, outputs = tensors_of(model.graph.input), tensors_of(model.graph.output)
-    if not isinstance(config, Code2WavConfig) and "hidden_states" not in {info.name for info in outputs}:
-        raise _foreign(directory / MODEL_NAME, "it has no output 'hidden_states'")
+    rows = _hidden_rows(config)
+    if rows not in {info.name for info in outputs}:
+        raise _foreign(directory / MODEL_NAME, f"it has no output {rows!r}")
     data_file = _data_file(directory, model)
     _check_sidecars(directory, config)
     return ExportedComponent(
@@ -141,6 +149,13 @@ def _foreign(path: Path, reason: str) -> UnsupportedError:
         f"{path}: was not exported by cpspec-export ({reason}); exports of TensorRT Edge-LLM need its plugins and "
         "cannot be built here: run cpspec-export CHECKPOINT ONNX_DIR, or cpspec-build --checkpoint CHECKPOINT"
     )
+
+
+def _hidden_rows(config: ComponentConfig) -> str:
+    """The graph output by which our own export of a component is known."""
+    if isinstance(config, AnyCode2WavConfig):
+        return "waveform"
+    return "accept_hidden" if isinstance(config, ThinkerConfig) else "hidden_states"
 
 
 def _data_file(directory: Path, model: onnx.ModelProto) -> Path | None:
@@ -196,12 +211,20 @@ def _precision(path: Path, inputs: Iterable[TensorInfo]) -> str:
 
 def _check_sidecars(directory: Path, config: ComponentConfig) -> None:
     """Open the tables as the runtime will, so that a missing file or tensor or a wrong shape is found now."""
-    if isinstance(config, TalkerConfig):
-        _require(directory, TALKER_SIDECARS)
-        read_talker_sidecars(directory, config)
-    elif isinstance(config, CodePredictorConfig):
-        _require(directory, CODE_PREDICTOR_SIDECARS)
-        read_code_predictor_sidecars(directory, config)
+    match config:
+        case ThinkerConfig():
+            _require(directory, THINKER_SIDECARS)
+            read_thinker_sidecars(directory, config)
+        case TalkerConfig():
+            _require(directory, TALKER_SIDECARS)
+            read_talker_sidecars(directory, config)
+        case OmniTalkerConfig():
+            _require(directory, OMNI_TALKER_SIDECARS)
+            # the Thinker's table lies in another directory; an empty one of the expected width stands in
+            read_omni_talker_sidecars(directory, config, np.empty((0, config.thinker_hidden_size), np.float32))
+        case CodePredictorConfig():
+            _require(directory, CODE_PREDICTOR_SIDECARS)
+            read_code_predictor_sidecars(directory, config)
 
 
 def _require(directory: Path, names: Iterable[str]) -> None:

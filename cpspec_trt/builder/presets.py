@@ -19,8 +19,8 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class TalkerPreset(_Strict):
-    """Limits of a Talker; names as in ``BuildLimits``, an absent one keeps its default."""
+class LanguageModelPreset(_Strict):
+    """Limits of a Thinker or Talker; names as in ``BuildLimits``, an absent one keeps its default."""
 
     max_batch_size: int | None = _Size
     max_input_len: int | None = _Size
@@ -49,12 +49,13 @@ class Preset(_Strict):
     """A whole preset file."""
 
     backend: str | None = None
-    talker: TalkerPreset = TalkerPreset()
+    thinker: LanguageModelPreset = LanguageModelPreset()
+    talker: LanguageModelPreset = LanguageModelPreset()
     code_predictor: CodePredictorPreset = CodePredictorPreset()
     code2wav: Code2WavPreset = Code2WavPreset()
 
     def limits(self, component: str) -> dict[str, int]:
-        """The limits this preset sets for ``talker``, ``code_predictor`` or ``code2wav``."""
+        """The limits this preset sets for ``thinker``, ``talker``, ``code_predictor`` or ``code2wav``."""
         section: BaseModel = getattr(self, component)
         return section.model_dump(exclude_none=True)
 

@@ -11,13 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
-from cpspec_trt.errors import EngineError, UnsupportedError, UsageError
+from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.files.engine_config import (
     MAX_VERIFY_ROWS,
-    Code2WavConfig,
+    AnyCode2WavConfig,
     CodePredictorConfig,
     ComponentConfig,
+    DecoderDimensions,
+    OmniTalkerConfig,
     TalkerConfig,
+    ThinkerConfig,
     is_code_predictor,
 )
 from cpspec_trt.files.manifest import Profile, ProfileName, ShapeRange, TensorInfo
@@ -26,7 +29,7 @@ MAX_EXTENT = 131_072  # positions, frames or sequences; a larger limit is a typi
 FRAME_START_ROWS = 2  # a CodePredictor frame begins with the Talker's hidden row and the embedding of c0
 CAPACITY_STEP = 8
 DYNAMIC = -1
-TALKER, CODE_PREDICTOR, CODE2WAV = "talker", "code_predictor", "code2wav"
+THINKER, TALKER, CODE_PREDICTOR, CODE2WAV = "thinker", "talker", "code_predictor", "code2wav"
 
 _DECODER = ("max_batch_size", "max_input_len", "opt_input_len", "max_kv_cache_capacity")
 _CODE2WAV = ("max_batch_size", "min_code_len", "opt_code_len", "max_code_len")
@@ -78,7 +81,7 @@ class BuildPlan:
     """What will be built for one component.
 
     Attributes:
-        component: ``talker``, ``code_predictor`` or ``code2wav``, also the name of its engine directory.
+        component: ``thinker``, ``talker``, ``code_predictor`` or ``code2wav``, also the name of its engine directory.
         model: the config's ``model``.
         is_code_predictor: whether the generation profile was widened.
         profiles: context and generation, each with a range for every input.
@@ -98,13 +101,11 @@ class BuildPlan:
 
 def component_of(config: ComponentConfig) -> str:
     """Name of a component, which is also the name of its engine directory."""
-    if isinstance(config, Code2WavConfig):
+    if isinstance(config, AnyCode2WavConfig):
         return CODE2WAV
-    if is_code_predictor(config.model):
-        return CODE_PREDICTOR
-    if isinstance(config, TalkerConfig):
-        return TALKER
-    raise _unsupported(config)
+    if isinstance(config, ThinkerConfig):
+        return THINKER
+    return CODE_PREDICTOR if is_code_predictor(config.model) else TALKER
 
 
 def flag_of(field: str) -> str:
@@ -124,30 +125,25 @@ def plan(config: ComponentConfig, inputs: Sequence[TensorInfo], limits: BuildLim
     Returns:
         A plan in which every input has a range with min <= opt <= max in every dimension. Decoders
         get 1 … ``max_input_len`` new positions under context and one under generation (1, opt 1,
-        max ``MAX_VERIFY_ROWS`` for a CodePredictor, together with masks and rope rows). A Talker's KV
-        cache may have any capacity up to the limit; a CodePredictor's is fixed to a frame plus one
-        verify pass. code2wav takes ``min_code_len`` … ``max_code_len`` frames under both profiles:
+        max ``MAX_VERIFY_ROWS`` for a CodePredictor, together with masks and rope rows). The KV cache of
+        a Thinker or Talker may have any capacity up to the limit; a CodePredictor's is fixed to a frame
+        plus one verify pass. code2wav takes ``min_code_len`` … ``max_code_len`` frames under both profiles:
         streaming decodes chunks of the same sizes as whole files.
 
     Raises:
         UsageError: the limits do not fit this component.
         EngineError: the graph's inputs are not those that the config asks for.
-        UnsupportedError: a component this release does not build.
     """
-    if isinstance(config, Code2WavConfig):
+    if isinstance(config, AnyCode2WavConfig):
         return _plan_code2wav(config, inputs, limits)
     if isinstance(config, CodePredictorConfig):
         return _plan_code_predictor(config, inputs, limits)
-    if isinstance(config, TalkerConfig):
-        return _plan_talker(config, inputs, limits)
-    raise _unsupported(config)
+    return _plan_language_model(config, inputs, limits)
 
 
-def _unsupported(config: ComponentConfig) -> UnsupportedError:
-    return UnsupportedError(f"model {config.model!r}: engines of this component are not built in this release")
-
-
-def _plan_talker(config: TalkerConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:
+def _plan_language_model(
+    config: ThinkerConfig | TalkerConfig | OmniTalkerConfig, inputs: Sequence[TensorInfo], limits: BuildLimits
+) -> BuildPlan:
     capacity, positions = limits.max_kv_cache_capacity, config.decoder.max_position_embeddings
     if limits.max_input_len > capacity:
         raise UsageError(
@@ -157,10 +153,13 @@ def _plan_talker(config: TalkerConfig, inputs: Sequence[TensorInfo], limits: Bui
     notes = []
     if capacity > positions:
         notes.append(f"the KV capacity {capacity} exceeds the {positions} positions the model was made for")
+    if isinstance(config, ThinkerConfig) and not config.enable_audio_output:
+        notes.append("the checkpoint has no audio output: the Thinker answers in text alone")
     dynamic = {_BATCH: _up_to(limits.max_batch_size), _CAPACITY: _up_to(capacity)}
-    axes = _decoder_axes(config, config.decoder.hidden_size) | {"last_row": (_BATCH, 1)}
+    axes = _decoder_axes(config.decoder, config.decoder.hidden_size) | {"last_row": (_BATCH, 1)}
     profiles = _profiles(axes, inputs, dynamic, _context(limits), (1, 1, 1))
-    return BuildPlan(TALKER, config.model, False, profiles, _in_force(limits, _DECODER), (), tuple(notes))
+    component = component_of(config)
+    return BuildPlan(component, config.model, False, profiles, _in_force(limits, _DECODER), (), tuple(notes))
 
 
 def _plan_code_predictor(config: CodePredictorConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:
@@ -177,13 +176,13 @@ def _plan_code_predictor(config: CodePredictorConfig, inputs: Sequence[TensorInf
     limits = replace(limits, max_kv_cache_capacity=capacity)
     notes.append(f"the KV cache has {capacity} rows: a frame and one verify pass of {MAX_VERIFY_ROWS}")
     dynamic = {_BATCH: _up_to(limits.max_batch_size), _CAPACITY: (capacity, capacity, capacity)}
-    axes = _decoder_axes(config, config.talker_hidden_size)
+    axes = _decoder_axes(config.decoder, config.talker_hidden_size)
     profiles = _profiles(axes, inputs, dynamic, _context(limits), (1, 1, MAX_VERIFY_ROWS))
     widened = tuple(info.name for info in inputs if _NEW in axes[info.name])
     return BuildPlan(CODE_PREDICTOR, config.model, True, profiles, _in_force(limits, _DECODER), widened, tuple(notes))
 
 
-def _plan_code2wav(config: Code2WavConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:
+def _plan_code2wav(config: AnyCode2WavConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:
     frames = (limits.min_code_len, limits.opt_code_len, limits.max_code_len)
     past = config.sliding_window - 1
     dynamic = {
@@ -220,8 +219,7 @@ def _in_force(limits: BuildLimits, names: Sequence[str]) -> Mapping[str, int]:
     return MappingProxyType({name: getattr(effective, name) for name in names})
 
 
-def _decoder_axes(config: TalkerConfig | CodePredictorConfig, width: int) -> dict[str, tuple[Axis, ...]]:
-    decoder = config.decoder
+def _decoder_axes(decoder: DecoderDimensions, width: int) -> dict[str, tuple[Axis, ...]]:
     half, cache = decoder.head_dim // 2, (_BATCH, decoder.num_key_value_heads, _CAPACITY, decoder.head_dim)
     axes: dict[str, tuple[Axis, ...]] = {
         "inputs_embeds": (_BATCH, _NEW, width),

@@ -28,9 +28,12 @@ def main(checkpoint: Path, onnx_dir: Path, components: str | None) -> None:
     from cpspec_trt.graphs.export import export_checkpoint
 
     names = None if components is None else [name.strip() for name in components.split(",") if name.strip()]
-    for component, directory in export_checkpoint(checkpoint, onnx_dir, names).items():
+    written = export_checkpoint(checkpoint, onnx_dir, names)
+    for component, directory in written.items():
         size = sum(file.stat().st_size for file in directory.iterdir())
         click.echo(f"{component}: {directory} ({size / 1e6:.1f} MB)")
+    if names is None and list(written) == ["thinker"]:
+        click.echo("note: the checkpoint has no audio output: it consists of the Thinker alone", err=True)
 
 
 if __name__ == "__main__":

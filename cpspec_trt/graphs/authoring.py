@@ -53,6 +53,11 @@ class GraphAuthor:
         self._scopes: list[str] = []
         self._counter = 0
 
+    @property
+    def inputs(self) -> tuple[onnx.ValueInfoProto, ...]:
+        """The graph inputs declared so far."""
+        return tuple(self._inputs)
+
     def input(self, name: str, dims: Sequence[Dim], dtype: DTypeLike = np.float32) -> str:
         """Declare a graph input; a string dimension is symbolic ('batch', 'new', 'capacity', …). Returns ``name``."""
         self._claim(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,9 @@ from cpspec_trt.engines.loading import open_engine
 from cpspec_trt.errors import CheckpointError, EngineError, UnsupportedError, UsageError
 from cpspec_trt.files.atomic import _exchange
 from cpspec_trt.files.manifest import read_manifest
+from cpspec_trt.graphs.export import DIRECTORIES
 from tests.builder import tiny_exports
+from tests.checkpoint.changes import OMNI, PRETRAINED
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "assets" / "demo-voice" / "checkpoint"
@@ -199,8 +202,8 @@ def built_demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str
 def test_a_checkpoint_becomes_the_engines_of_all_components(built_demo: tuple[Path, list[str]]) -> None:
     root, lines = built_demo
     assert names(root) == ["code2wav", "code_predictor", "talker"]
-    manifests = [read_manifest(root / component) for component in COMPONENTS]
-    assert [manifest.component for manifest in manifests] == list(COMPONENTS)
+    manifests = [read_manifest(root / component) for component in DIRECTORIES]
+    assert [manifest.component for manifest in manifests] == list(DIRECTORIES)
     assert len({manifest.checkpoint_fingerprint for manifest in manifests}) == 1
     widths = [manifest.profile("generation").inputs for manifest in manifests[:2]]
     assert [width["inputs_embeds"].max[1] for width in widths] == [1, 8]
@@ -227,7 +230,27 @@ def test_a_checkpoint_that_is_none_leaves_no_engines(tmp_path: Path) -> None:
     limits = dict.fromkeys(COMPONENTS, BuildLimits())
     with pytest.raises(CheckpointError):
         build_checkpoint(tmp_path / "absent", tmp_path / "engines", limits)
-    assert names(tmp_path / "engines") == []
+    assert not (tmp_path / "engines").exists()
+
+
+def test_a_qwen3_omni_checkpoint_becomes_four_engines(tmp_path: Path) -> None:
+    limits = BuildLimits(max_input_len=32, max_kv_cache_capacity=64)
+    built = build_checkpoint(PRETRAINED, tmp_path, dict.fromkeys(COMPONENTS, limits))
+    assert [engine.directory for engine in built] == [tmp_path / component for component in COMPONENTS]
+    manifests = [open_engine(engine.directory).manifest for engine in built]
+    assert [manifest.component for manifest in manifests] == list(COMPONENTS)
+    assert [manifest.max_new_positions("generation") for manifest in manifests[:3]] == [1, 1, 8]
+    thinker = names(tmp_path / "thinker")
+    assert {"embedding.safetensors", "tokenizer.json", "chat_template.jinja", "generation_config.json"} <= set(thinker)
+    assert "hidden_projection.safetensors" in names(tmp_path / "talker")
+
+
+def test_a_checkpoint_without_audio_output_becomes_one_engine_and_a_note(tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(PRETRAINED, tmp_path / "checkpoint"))
+    (copied / "config.json").write_text(json.dumps(OMNI | {"enable_audio_output": False}))
+    (engine,) = build_checkpoint(copied, tmp_path / "engines", dict.fromkeys(COMPONENTS, BuildLimits()))
+    assert (engine.plan.component, names(tmp_path / "engines")) == ("thinker", ["thinker"])
+    assert "the checkpoint has no audio output: the Thinker answers in text alone" in engine.notes
 
 
 def test_a_place_that_holds_something_else_is_refused_before_the_export(tmp_path: Path) -> None:

@@ -46,6 +46,51 @@ def test_tables_and_tokenizer_files_travel_and_other_files_do_not(tmp_path: Path
     ]
 
 
+def test_files_of_a_thinker_travel_and_its_projections_are_the_talkers(tmp_path: Path) -> None:
+    thinker = read_export(tiny_exports.write_thinker(tmp_path / "thinker"))
+    assert thinker.component == "thinker"
+    assert [path.name for path in thinker.sidecars()] == [
+        "chat_template.jinja",
+        "embedding.safetensors",
+        "tokenizer.json",
+    ]
+    talker = read_export(tiny_exports.write_omni_talker(tmp_path / "talker"))
+    assert talker.component == "talker"
+    assert [path.name for path in talker.sidecars()] == [
+        "embedding.safetensors",
+        "hidden_projection.safetensors",
+        "text_projection.safetensors",
+    ]
+
+
+def test_missing_tables_of_a_thinker_and_its_talker_are_listed(tmp_path: Path) -> None:
+    thinker, talker = tmp_path / "thinker", tmp_path / "talker"
+    tiny_exports.write_thinker(thinker)
+    (thinker / "embedding.safetensors").unlink()
+    with pytest.raises(EngineError, match=r"thinker: missing embedding.safetensors; export"):
+        read_export(thinker)
+    tiny_exports.write_omni_talker(talker)
+    for name in ("text_projection", "hidden_projection"):
+        (talker / f"{name}.safetensors").unlink()
+    with pytest.raises(EngineError, match=r"talker: missing text_projection.safetensors, hidden_projection.safetensor"):
+        read_export(talker)
+
+
+def test_a_projection_for_a_thinker_of_another_width_is_refused(tmp_path: Path) -> None:
+    tiny_exports.write_omni_talker(tmp_path, thinker_hidden_size=11)
+    with pytest.raises(EngineError, match=r"projection.safetensors: tensor 'linear_fc1.weight' has shape \[12, 10\]"):
+        read_export(tmp_path)
+
+
+def test_a_thinker_without_rows_for_the_talker_was_not_exported_here(tmp_path: Path) -> None:
+    tiny_exports.write_thinker(tmp_path)
+    graph = tiny_exports.thinker_graph()
+    graph.node[2].output[0] = graph.output[1].name = "hidden_states"
+    tiny_exports.write_model(tmp_path, graph, 0)
+    with pytest.raises(UnsupportedError, match="it has no output 'accept_hidden'"):
+        read_export(tmp_path)
+
+
 def test_a_directory_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"onnx directory .*nowhere does not exist"):
         read_export(tmp_path / "nowhere")

@@ -13,18 +13,25 @@ from cpspec_trt.errors import UsageError
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
 
-@pytest.mark.parametrize("name", ["qwen3-tts-12hz-0.6b", "qwen3-tts-12hz-1.7b", "demo-voice"])
-def test_the_presets_we_ship_give_valid_limits(name: str) -> None:
+SPEAKING = ("talker", "code_predictor", "code2wav")
+SHIPPED = {
+    "qwen3-tts-12hz-0.6b": SPEAKING,
+    "qwen3-tts-12hz-1.7b": SPEAKING,
+    "demo-voice": SPEAKING,
+    "qwen3-omni-30b-a3b": ("thinker", *SPEAKING),
+}
+
+
+@pytest.mark.parametrize(("name", "components"), SHIPPED.items())
+def test_the_presets_we_ship_give_valid_limits(name: str, components: tuple[str, ...]) -> None:
     preset = read_preset(CONFIGS / f"{name}.yaml")
-    for component in ("talker", "code_predictor", "code2wav"):
+    for component in components:
         assert preset.limits(component)
         BuildLimits(**preset.limits(component))
 
 
 def test_every_shipped_preset_is_tested() -> None:
-    assert {path.stem for path in CONFIGS.glob("*.yaml")} == {
-        "qwen3-tts-12hz-0.6b", "qwen3-tts-12hz-1.7b", "demo-voice",
-    }  # fmt: skip
+    assert {path.stem for path in CONFIGS.glob("*.yaml")} == SHIPPED.keys()
 
 
 def test_only_given_values_are_returned(tmp_path: Path) -> None:
@@ -41,7 +48,7 @@ def test_only_given_values_are_returned(tmp_path: Path) -> None:
     [
         ("talker:\n  max_inputlen: 5\n", "unknown key 'talker.max_inputlen'; did you mean 'max_input_len'?"),
         ("talkr:\n  max_input_len: 5\n", "unknown key 'talkr'; did you mean 'talker'?"),
-        ("zzz: 1\n", "unknown key 'zzz'; known: backend, talker, code_predictor, code2wav"),
+        ("zzz: 1\n", "unknown key 'zzz'; known: backend, thinker, talker, code_predictor, code2wav"),
         ("code_predictor:\n  max_kv_cache_capacity: 32\n", "unknown key 'code_predictor.max_kv_cache_capacity'"),
         ("talker:\n  max_input_len: 0\n", "talker.max_input_len is 0: input should be greater than or equal to 1"),
         ("talker:\n  max_input_len: many\n", "talker.max_input_len is 'many': input should be a valid integer"),

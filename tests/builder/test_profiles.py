@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cpspec_trt.builder.exported import ExportedComponent, read_export
-from cpspec_trt.builder.profiles import BuildLimits, BuildPlan, code_predictor_capacity, component_of, flag_of, plan
-from cpspec_trt.errors import EngineError, UnsupportedError, UsageError
+from cpspec_trt.builder.profiles import BuildLimits, BuildPlan, code_predictor_capacity, flag_of, plan
+from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.files.manifest import TensorInfo
 from tests.builder import tiny_exports
 
@@ -81,6 +80,11 @@ def ranges(found: BuildPlan, profile: int) -> Ranges:
     return {name: (r.min, r.opt, r.max) for name, r in found.profiles[profile].inputs.items()}
 
 
+def with_width(found: Mapping[str, tuple[tuple[int, ...], ...]], width: int) -> Ranges:
+    """The same ranges for rows of another width."""
+    return {**found, "inputs_embeds": tuple((*shape[:2], width) for shape in found["inputs_embeds"])}
+
+
 def planned(exported: ExportedComponent, limits: BuildLimits = LIMITS) -> BuildPlan:
     return plan(exported.config, exported.inputs, limits)
 
@@ -106,6 +110,27 @@ def test_the_talker_is_planned_as_if_there_were_no_speculation(talker: ExportedC
     assert ranges(found, 1) == PLAIN_TALKER_GENERATION
     assert [profile.name for profile in found.profiles] == ["context", "generation"]
     assert (found.component, found.is_code_predictor, found.widened) == ("talker", False, ())
+
+
+def test_a_thinker_is_planned_like_any_language_model(tmp_path: Path) -> None:
+    found = planned(read_export(tiny_exports.write_thinker(tmp_path)))
+    assert ranges(found, 0) == with_width(PLAIN_TALKER_CONTEXT, 10)
+    assert ranges(found, 1) == with_width(PLAIN_TALKER_GENERATION, 10)
+    assert (found.component, found.is_code_predictor, found.widened, found.notes) == ("thinker", False, (), ())
+
+
+def test_a_thinker_that_cannot_be_heard_is_noted(tmp_path: Path) -> None:
+    found = planned(read_export(tiny_exports.write_thinker(tmp_path, enable_audio_output=False)))
+    assert found.notes == ("the checkpoint has no audio output: the Thinker answers in text alone",)
+
+
+def test_the_talker_and_code2wav_of_qwen3_omni_are_planned_like_those_of_qwen3_tts(
+    tmp_path: Path, talker: ExportedComponent, code2wav: ExportedComponent
+) -> None:
+    for write, other in ((tiny_exports.write_omni_talker, talker), (tiny_exports.write_omni_code2wav, code2wav)):
+        found, expected = planned(read_export(write(tmp_path / other.component))), planned(other)
+        assert found.model.startswith("qwen3_omni_moe_")
+        assert found == replace(expected, model=found.model)
 
 
 def test_code2wav_is_planned_as_if_there_were_no_speculation(code2wav: ExportedComponent) -> None:
@@ -260,13 +285,6 @@ def test_a_state_of_unknown_size_is_refused(code2wav: ExportedComponent) -> None
     state = TensorInfo("state_conv", "float32", (-1, 8, -1))
     with pytest.raises(EngineError, match="'state_conv': dimension 2 must have 1 <= min <= opt <= max"):
         plan(config, (*inputs, state), LIMITS)
-
-
-def test_a_component_this_release_does_not_build_is_refused() -> None:
-    thinker: Any = SimpleNamespace(model="qwen3_omni_moe_thinker")
-    for attempt in (lambda: plan(thinker, (), LIMITS), lambda: component_of(thinker)):
-        with pytest.raises(UnsupportedError, match="'qwen3_omni_moe_thinker': engines of this component are not built"):
-            attempt()
 
 
 def test_flags_are_spelled_as_the_reference_spells_them() -> None:

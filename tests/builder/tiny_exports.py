@@ -176,6 +176,20 @@ def code_predictor_graph() -> onnx.GraphProto:
     return _graph(inputs, outputs, nodes, (WIDTH, HIDDEN))
 
 
+def thinker_graph() -> onnx.GraphProto:
+    inputs = [*decoder_inputs(TEXT_WIDTH), helper.make_tensor_value_info("last_row", TensorProto.INT64, ["batch", 1])]
+    nodes = [
+        helper.make_node("GatherND", ["inputs_embeds", "last_row"], ["row"], batch_dims=1),
+        helper.make_node("MatMul", ["row", "weight"], ["logits"]),
+        helper.make_node("Identity", ["inputs_embeds"], ["accept_hidden"]),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", TEXT_VOCABULARY]),
+        helper.make_tensor_value_info("accept_hidden", TensorProto.FLOAT, ["batch", "new", TEXT_WIDTH]),
+    ]
+    return _graph(inputs, outputs, nodes, (TEXT_WIDTH, TEXT_VOCABULARY))
+
+
 def talker_graph() -> onnx.GraphProto:
     inputs = [*decoder_inputs(WIDTH), helper.make_tensor_value_info("last_row", TensorProto.INT64, ["batch", 1])]
     nodes = [
@@ -191,6 +205,7 @@ def talker_graph() -> onnx.GraphProto:
 
 
 def code2wav_graph() -> onnx.GraphProto:
+    """Of both families: their graphs differ in their states, and have the same other inputs."""
     rows: list[tuple[str, int, Shape]] = [
         ("codes", TensorProto.INT64, ["batch", QUANTIZERS, "frames"]),
         ("attention_mask", TensorProto.FLOAT, ["batch", "frames", "keys"]),
@@ -269,18 +284,45 @@ def write_talker(directory: Path, seed: int = 0, **changes: Any) -> Path:
         {"text_embedding": np.zeros((TEXT_VOCABULARY, TEXT_WIDTH), np.float32)},
         directory / "text_embedding.safetensors",
     )
-    save_file(
-        {
-            "linear_fc1.weight": np.zeros((TEXT_WIDTH, TEXT_WIDTH), np.float32),
-            "linear_fc1.bias": np.zeros(TEXT_WIDTH, np.float32),
-            "linear_fc2.weight": np.zeros((WIDTH, TEXT_WIDTH), np.float32),
-            "linear_fc2.bias": np.zeros(WIDTH, np.float32),
-        },
-        directory / "text_projection.safetensors",
-    )
+    write_projection(directory / "text_projection.safetensors", TEXT_WIDTH)
     (directory / "tokenizer.json").write_text("{}", encoding="utf-8")
     (directory / "generation_config.json").write_text("{}", encoding="utf-8")
     (directory / "vocabulary.txt").write_text("hello\n", encoding="utf-8")
+    return directory
+
+
+def write_projection(path: Path, inner: int) -> None:
+    """From rows of text to rows of the Talker."""
+    shapes = {
+        "fc1.weight": (inner, TEXT_WIDTH),
+        "fc1.bias": (inner,),
+        "fc2.weight": (WIDTH, inner),
+        "fc2.bias": (WIDTH,),
+    }
+    save_file({f"linear_{name}": np.zeros(shape, np.float32) for name, shape in shapes.items()}, path)
+
+
+def write_thinker(directory: Path, seed: int = 0, **changes: Any) -> Path:
+    write_model(directory, thinker_graph(), seed)
+    write_config(directory, {**THINKER_CONFIG, **changes})
+    save_file({"embedding": np.zeros((TEXT_VOCABULARY, TEXT_WIDTH), np.float32)}, directory / "embedding.safetensors")
+    (directory / "tokenizer.json").write_text("{}", encoding="utf-8")
+    (directory / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
+    return directory
+
+
+def write_omni_talker(directory: Path, seed: int = 0, **changes: Any) -> Path:
+    write_model(directory, talker_graph(), seed)
+    write_config(directory, {**OMNI_TALKER_CONFIG, **changes})
+    save_file({"embedding": np.zeros((VOCABULARY, WIDTH), np.float32)}, directory / "embedding.safetensors")
+    for name in ("text_projection", "hidden_projection"):
+        write_projection(directory / f"{name}.safetensors", int(DECODER["intermediate_size"]))
+    return directory
+
+
+def write_omni_code2wav(directory: Path, seed: int = 0, **changes: Any) -> Path:
+    write_model(directory, code2wav_graph(), seed)
+    write_config(directory, {**OMNI_CODE2WAV_CONFIG, **changes})
     return directory
 
 

@@ -235,7 +235,7 @@ def test_progress_is_one_line_per_component_on_a_terminal(tmp_path: Path, onnx: 
         (["--onnxDir", "llm", "--engineDir", "e", "--config", "absent.yaml"], 2, "absent.yaml: cannot be read"),
         (["--onnxDir", "llm", "--engineDir", "e", "--maxInputLenn", "5"], 2, "No such option.*--maxInputLenn"),
         (["--checkpoint", "absent", "--engineDir", "e"], 1, "absent: is not a directory"),
-        (["--checkpoint", "llm", "--engineDir", "e"], 1, "llm: the checkpoint lacks .*model.safetensors"),
+        (["--checkpoint", "llm", "--engineDir", "e"], 1, "llm/config.json: model_type 'custom_voice' is not su"),
         (["--verify"], 2, "--engineDir is missing"),
         (["--verify", "--engineDir", "llm"], 1, r"llm: holds no engine \(engine_manifest.json\)"),
         (["--verify", "--engineDir", "llm", "--onnxDir", "llm"], 2, "--verify checks engines that exist"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.checkpoint.changes import OMNI, PRETRAINED
 
 ROOT = Path(__file__).parents[2]
 DEMO_VOICE = ROOT / "assets" / "demo-voice" / "checkpoint"
@@ -36,6 +39,31 @@ def test_components_select_what_is_written(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["code2wav", "code_predictor"]
 
 
+def test_a_qwen3_omni_checkpoint_becomes_four_directories(tmp_path: Path) -> None:
+    result = run(PRETRAINED, tmp_path / "onnx")
+    assert (result.returncode, result.stderr) == (0, "")
+    found = [line.split(":")[0] for line in result.stdout.splitlines()]
+    assert found == ["thinker", "talker", "code_predictor", "code2wav"]
+    assert sorted(path.name for path in (tmp_path / "onnx").iterdir()) == sorted(found)
+
+
+def test_a_checkpoint_that_cannot_speak_is_exported_with_a_note(tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(PRETRAINED, tmp_path / "checkpoint"))
+    (copied / "config.json").write_text(json.dumps(OMNI | {"enable_audio_output": False}))
+    result = run(copied, tmp_path / "onnx")
+    note = "note: the checkpoint has no audio output: it consists of the Thinker alone\n"
+    assert (result.returncode, result.stderr) == (0, note)
+    assert [path.name for path in (tmp_path / "onnx").iterdir()] == ["thinker"]
+
+
+def test_a_checkpoint_of_another_family_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    result = run(tmp_path, tmp_path / "onnx")
+    assert (result.returncode, result.stdout) == (1, "")
+    message = "model_type 'bert' is not supported; this release reads qwen3_tts and qwen3_omni_moe"
+    assert result.stderr == f"error: {tmp_path / 'config.json'}: {message}\n"
+
+
 def bare_checkpoint(directory: Path) -> Path:
     directory.mkdir()
     (directory / "config.json").write_text(json.dumps({"model_type": "qwen3_tts"}))
@@ -48,7 +76,8 @@ def bare_checkpoint(directory: Path) -> Path:
         ([], 2, "error: Missing argument 'CKPT'; see --help"),
         (["{voice}"], 2, "error: Missing argument 'ONNX_DIR'; see --help"),
         (["{voice}", "{tmp}/onnx", "--componnets=talker"], 2, "error: No such option '--componnets'. Did you mean"),
-        (["{voice}", "{tmp}/onnx", "--components=thinker"], 2, "error: component 'thinker' is unknown; choose from"),
+        (["{voice}", "{tmp}/onnx", "--components=thinker"], 2, "error: component 'thinker' is not in this checkpo"),
+        (["{voice}", "{tmp}/onnx", "--components=vocoder"], 2, "error: component 'vocoder' is unknown; choose from t"),
         (["{tmp}/nowhere", "{tmp}/onnx"], 1, "error: {tmp}/nowhere: is not a directory; pass the directory of"),
         (["{bare}", "{tmp}/onnx"], 1, "error: {bare}: the checkpoint lacks tokenizer_config.json, vocab.json, merges"),
         (["{voice}", "{voice}/config.json"], 2, "error: {voice}/config.json: is a file, so"),

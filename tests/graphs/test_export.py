@@ -51,7 +51,7 @@ def test_the_demo_voice_becomes_three_complete_directories(tmp_path: Path) -> No
     graph = {"model.onnx", "model.onnx.data", "config.json"}
     tokenizer = {
         "tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json",
-        "added_tokens.json", "chat_template.jinja", "generation_config.json",
+        "added_tokens.json", "chat_template.jinja", "generation_config.json", "vocabulary.txt",
     }  # fmt: skip
     tables = {"embedding.safetensors", "text_embedding.safetensors", "text_projection.safetensors"}
     heads = {"codec_embeddings.safetensors", "lm_heads.safetensors", "small_to_mtp_projection.safetensors"}
