@@ -15,7 +15,14 @@ from safetensors.numpy import load_file, save_file
 
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files import sidecars
-from cpspec_trt.files.engine_config import CodePredictorConfig, DecoderDimensions, TalkerConfig
+from cpspec_trt.files.engine_config import (
+    CodePredictorConfig,
+    DecoderDimensions,
+    MoeDimensions,
+    OmniTalkerConfig,
+    TalkerConfig,
+    ThinkerConfig,
+)
 from cpspec_trt.files.tensors import TensorSource
 
 RNG = np.random.default_rng(5)
@@ -41,6 +48,18 @@ TALKER = TalkerConfig(
     tts_bos_token_id=4, tts_eos_token_id=5, codec_pad_id=6, codec_bos_id=7, codec_eos_id=8, codec_think_id=9,
     codec_nothink_id=10, codec_think_bos_id=11, codec_think_eos_id=12, languages=MappingProxyType({}),
     speakers=MappingProxyType({}), dialects=MappingProxyType({}),
+)  # fmt: skip
+EXPERTS = MoeDimensions(2, 1, 8, True, 0, ())
+THINKER = ThinkerConfig(
+    model="qwen3_omni_moe_thinker", checkpoint_fingerprint="0" * 64, decoder=dimensions(TEXT_WIDTH, TEXT_VOCAB),
+    moe=EXPERTS, accept_hidden_layer=0, im_start_token_id=0, im_end_token_id=1, user_token_id=2, assistant_token_id=3,
+    system_token_id=4, tts_pad_token_id=5, tts_bos_token_id=6, tts_eos_token_id=7, enable_audio_output=True,
+)  # fmt: skip
+OMNI_TALKER = OmniTalkerConfig(
+    model="qwen3_omni_moe_talker", checkpoint_fingerprint="0" * 64, decoder=dimensions(TALKER_WIDTH, CODEC_VOCAB),
+    moe=EXPERTS, thinker_hidden_size=TEXT_WIDTH, accept_hidden_layer=1, num_code_groups=GROUPS, codec_pad_id=6,
+    codec_bos_id=7, codec_eos_id=8, codec_nothink_id=10, codec_think_bos_id=11, codec_think_eos_id=12,
+    speakers=MappingProxyType({"ethan": 13}),
 )  # fmt: skip
 
 TABLES: dict[str, dict[str, tuple[int, ...]]] = {
@@ -145,6 +164,113 @@ def test_projection_names_of_other_exporters_are_understood(tmp_path: Path) -> N
     renamed = {f"text_projection.{name}": array for name, array in expected["text_projection.safetensors"].items()}
     save_file(renamed, tmp_path / "text_projection.safetensors")
     check_tables(tmp_path, expected)
+
+
+INNER = 16  # width between the two layers of a projection of Qwen3-Omni: the Talker's intermediate size
+
+
+def omni_contents(dtype: DTypeLike = np.float32) -> Contents:
+    """The files of a Talker of Qwen3-Omni, and the Thinker's one file under the name ``thinker``."""
+    projection = {
+        "linear_fc1.weight": (INNER, TEXT_WIDTH),
+        "linear_fc1.bias": (INNER,),
+        "linear_fc2.weight": (TALKER_WIDTH, INNER),
+        "linear_fc2.bias": (TALKER_WIDTH,),
+    }
+    shapes: dict[str, dict[str, tuple[int, ...]]] = {
+        "embedding.safetensors": {"embedding": (CODEC_VOCAB, TALKER_WIDTH)},
+        "text_projection.safetensors": projection,
+        "hidden_projection.safetensors": projection,
+        "thinker": {"embedding": (TEXT_VOCAB, TEXT_WIDTH)},
+    }
+    return {
+        file: {name: RNG.normal(size=shape).astype(dtype) for name, shape in tensors.items()}
+        for file, tensors in shapes.items()
+    }
+
+
+def save_omni(directory: Path, found: Contents) -> tuple[Path, Path]:
+    """Directories of the Thinker and of the Talker."""
+    thinker, talker = directory / "thinker", directory / "talker"
+    thinker.mkdir()
+    talker.mkdir()
+    save(talker, {file: tensors for file, tensors in found.items() if file != "thinker"})
+    save_file(found["thinker"], thinker / "embedding.safetensors")
+    return thinker, talker
+
+
+def check_omni_tables(thinker: Path, talker: Path, expected: Contents) -> None:
+    table = sidecars.read_thinker_sidecars(thinker, THINKER)
+    tables = sidecars.read_omni_talker_sidecars(talker, OMNI_TALKER, table)
+    projection = expected["text_projection.safetensors"]
+    pairs = [
+        (table, expected["thinker"]["embedding"]),
+        (tables.text_embedding, expected["thinker"]["embedding"]),
+        (tables.codec_embedding, expected["embedding.safetensors"]["embedding"]),
+        (tables.fc1_weight, projection["linear_fc1.weight"]),
+        (tables.fc1_bias, projection["linear_fc1.bias"]),
+        (tables.fc2_weight, projection["linear_fc2.weight"]),
+        (tables.fc2_bias, projection["linear_fc2.bias"]),
+    ]
+    for found, wanted in pairs:
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, wanted.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_a_talker_of_qwen3_omni_embeds_text_with_the_thinkers_table(tmp_path: Path, dtype: type) -> None:
+    expected = omni_contents(dtype)
+    check_omni_tables(*save_omni(tmp_path, expected), expected)
+
+
+def test_written_sidecars_of_qwen3_omni_have_the_documented_names_and_read_back(tmp_path: Path) -> None:
+    expected = omni_contents()
+    by_file = {file: sources(tensors) for file, tensors in expected.items()}
+    thinker, talker = tmp_path / "thinker", tmp_path / "talker"
+    thinker.mkdir()
+    talker.mkdir()
+    sidecars.write_thinker_sidecars(thinker, by_file["thinker"][0])
+    sidecars.write_omni_talker_sidecars(
+        talker,
+        by_file["embedding.safetensors"][0],
+        by_file["text_projection.safetensors"],
+        by_file["hidden_projection.safetensors"],
+    )
+    assert {file.name for file in thinker.iterdir()} == set(sidecars.THINKER_SIDECARS)
+    assert {file.name for file in talker.iterdir()} == set(sidecars.OMNI_TALKER_SIDECARS)
+    check_omni_tables(thinker, talker, expected)
+
+
+@pytest.mark.parametrize("file", sidecars.OMNI_TALKER_SIDECARS)
+def test_a_missing_sidecar_of_qwen3_omni_is_named(tmp_path: Path, file: str) -> None:
+    expected = omni_contents()
+    _, talker = save_omni(tmp_path, expected)
+    (talker / file).unlink()
+    with pytest.raises(EngineError, match=f"{file}: the file does not exist; export it again"):
+        sidecars.read_omni_talker_sidecars(talker, OMNI_TALKER, expected["thinker"]["embedding"])
+
+
+def test_a_thinker_of_another_width_than_its_talker_was_made_for_is_refused(tmp_path: Path) -> None:
+    _, talker = save_omni(tmp_path, omni_contents())
+    message = r"talker/config\.json: thinker_hidden_size is 10, but the Thinker's rows have 9 values; build all"
+    with pytest.raises(EngineError, match=message):
+        sidecars.read_omni_talker_sidecars(talker, OMNI_TALKER, np.zeros((TEXT_VOCAB, 9), np.float32))
+
+
+@pytest.mark.parametrize("file", ["text_projection", "hidden_projection"])
+def test_a_projection_of_the_wrong_shape_is_named(tmp_path: Path, file: str) -> None:
+    expected = omni_contents()
+    expected[f"{file}.safetensors"]["linear_fc2.weight"] = np.ones((TALKER_WIDTH, INNER + 1), np.float32)
+    _, talker = save_omni(tmp_path, expected)
+    with pytest.raises(EngineError, match=rf"{file}\.safetensors: tensor 'linear_fc2\.weight' has shape \[12, 17\]"):
+        sidecars.read_omni_talker_sidecars(talker, OMNI_TALKER, expected["thinker"]["embedding"])
+
+
+def test_a_thinkers_table_of_another_vocabulary_is_named(tmp_path: Path) -> None:
+    thinker, _ = save_omni(tmp_path, omni_contents())
+    config = replace(THINKER, decoder=dimensions(TEXT_WIDTH, TEXT_VOCAB + 1))
+    with pytest.raises(EngineError, match=r"tensor 'embedding' has shape \[9, 10\], config.json asks for \[10, 10\]"):
+        sidecars.read_thinker_sidecars(thinker, config)
 
 
 F32 = np.float32
