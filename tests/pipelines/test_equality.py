@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from cpspec_trt.engines.loading import open_engine
-from cpspec_trt.files.engine_config import CodePredictorConfig, TalkerConfig, read_config_of
-from cpspec_trt.files.sidecars import read_code_predictor_sidecars, read_talker_sidecars
+from cpspec_trt.errors import EngineError
+from cpspec_trt.files.engine_config import CodePredictorConfig, read_config_of
+from cpspec_trt.files.sidecars import EMBEDDING, read_code_predictor_sidecars
+from cpspec_trt.files.tensors import open_tensors
 from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.frame import FrameDecoder
@@ -30,9 +32,9 @@ class Frames:
     def __init__(self, engines: Path, stage: type[CodePredictorStage] = CodePredictorStage, batch: int = 1) -> None:
         directory = engines / "code_predictor"
         config = read_config_of(directory, CodePredictorConfig)
-        talker = read_config_of(engines / "talker", TalkerConfig)
         self.tables = read_code_predictor_sidecars(directory, config)
-        codec_embedding = read_talker_sidecars(engines / "talker", talker).codec_embedding
+        table = open_tensors(engines / "talker" / EMBEDDING, EngineError)
+        codec_embedding = table.read("embedding", table.entry("embedding").shape)
         engine = open_engine(directory, threads=1)
         self.stage = stage(engine, config, self.tables, codec_embedding, batch)
         self.width = config.talker_hidden_size
@@ -74,6 +76,10 @@ def assert_equal_for_every_window(engines: Path, frames: int) -> None:
 @pytest.mark.parametrize(("spec", "seed"), SPECS)
 def test_greedy_codes_are_bit_equal_for_every_window(synthetic_engines: Maker, spec: str, seed: int) -> None:
     assert_equal_for_every_window(synthetic_engines(spec, seed), 210)
+
+
+def test_greedy_codes_of_qwen3_omni_are_bit_equal_for_every_window(omni_engines: Maker) -> None:
+    assert_equal_for_every_window(omni_engines("tiny", 1), 210)
 
 
 def test_greedy_codes_of_the_trained_model_are_bit_equal_for_every_window(demo_engines: Path) -> None:
