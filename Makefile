@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-REFERENCE := .venv-reference
+REFERENCE_TTS := .venv-reference-tts
+REFERENCE_OMNI := .venv-reference-omni
 TEXT ?= the mother is in the kitchen now
 SPEAKER ?= vivian
 PYTEST_WORKERS ?= auto
@@ -34,15 +35,17 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy cpspec_trt
 
-$(REFERENCE)/.ready: scripts/reference/requirements.txt scripts/reference/make_environment.sh
-	PYTHON=$(PYTHON) scripts/reference/make_environment.sh $(REFERENCE)
+.venv-reference-%/.ready: scripts/reference/requirements-%.txt scripts/reference/make_environment.sh
+	PYTHON=$(PYTHON) scripts/reference/make_environment.sh $* .venv-reference-$*
 	@touch $@
 
-test-reference: $(REFERENCE)/.ready  ## compare with the PyTorch reference on fresh seeds
-	$(REFERENCE)/bin/python scripts/compare_reference.py
+test-reference: $(REFERENCE_TTS)/.ready $(REFERENCE_OMNI)/.ready  ## compare with the PyTorch references on fresh seeds
+	$(REFERENCE_TTS)/bin/python scripts/compare_reference.py
+	$(REFERENCE_OMNI)/bin/python scripts/compare_omni_reference.py
 
-goldens: $(REFERENCE)/.ready  ## write tests/goldens again from the PyTorch reference
-	$(REFERENCE)/bin/python scripts/make_goldens.py
+goldens: $(REFERENCE_TTS)/.ready $(REFERENCE_OMNI)/.ready  ## write tests/goldens again from the PyTorch references
+	$(REFERENCE_TTS)/bin/python scripts/make_goldens.py
+	$(REFERENCE_OMNI)/bin/python scripts/make_omni_goldens.py
 
 clean:
-	rm -rf $(VENV) $(REFERENCE) demo-output build
+	rm -rf $(VENV) $(REFERENCE_TTS) $(REFERENCE_OMNI) demo-output build

@@ -1,6 +1,6 @@
 """Goldens of code2wav, made with the PyTorch reference: waveforms of three decoders and rope rows.
 
-Run from the project's root in the environment of scripts/reference/make_environment.sh:
+Run from the project's root in the environment of `scripts/reference/make_environment.sh tts`:
 
     python scripts/make_decoder_goldens.py
 

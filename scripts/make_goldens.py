@@ -1,14 +1,11 @@
 """Writes tests/goldens from the PyTorch reference: greedy codes, waveforms, tensor names.
 
-Run by `make goldens`, in the environment of scripts/reference/make_environment.sh. The checkpoints come
+Run by `make goldens`, in the environment of `scripts/reference/make_environment.sh tts`. The checkpoints come
 from ``cpspec_trt.synthetic`` (spec and seed are stored, the weights are not) and from assets/demo-voice.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -18,7 +15,15 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from numpy.typing import NDArray
+from reference.golden_files import (
+    LEAST_MARGIN,
+    ROOT,
+    Arrays,
+    file_hashes,
+    refuse_equal_answers,
+    write_arrays,
+    write_json,
+)
 from reference.golden_requests import DECODER_CASES, DEMO_CASES, SEEDS, SPEECH_CASES, DecoderCase
 from reference.pytorch_reference import PyTorchReference, Request, Spoken, tensor_shapes
 
@@ -27,15 +32,8 @@ from cpspec_trt.synthetic.spec import SPECS
 from cpspec_trt.synthetic.tokenizer import write_tokenizer
 from cpspec_trt.synthetic.tts import write_tts_checkpoint
 
-ROOT = Path(__file__).resolve().parents[1]
-GOLDENS = ROOT / "tests" / "goldens"
 DEMO_CHECKPOINT = "assets/demo-voice/checkpoint"
-# A choice nearer than this to a tie tells nothing about an implementation whose float32 sums run in
-# another order (they differ by some 2e-6); choose another seed instead.
-LEAST_MARGIN = 4e-4
 LAYOUT_SPECS = ("tiny", "tiny_square", "tiny_design", "published_0b6", "published_1b7")
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def main() -> None:
@@ -49,7 +47,7 @@ def main() -> None:
             for name, request in cases.items()
         ]
         decoder = [_decoder_case(name, case, references[case.spec], arrays) for name, case in DECODER_CASES.items()]
-    _refuse_equal_answers(arrays)
+    refuse_equal_answers(arrays)
     if not any(case["bans"] for case in speech):
         raise SystemExit("in no case is the end of speech banned at the start; choose another seed for tiny_square")
     demo = PyTorchReference(ROOT / DEMO_CHECKPOINT)
@@ -58,12 +56,9 @@ def main() -> None:
         for position, (name, request) in enumerate(DEMO_CASES.items())
     ]
     versions = {"qwen-tts": "0.1.1", "transformers": transformers.__version__, "torch": torch.__version__}
-    GOLDENS.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(GOLDENS / "speech.npz", **arrays)
-    _write_json(
-        "speech.json", {"made_with": versions, "checkpoints": checkpoints, "speech": speech, "decoder": decoder}
-    )
-    _write_json("tensors.json", {name: _layout(name) for name in LAYOUT_SPECS})
+    write_arrays("speech.npz", arrays)
+    write_json("speech.json", {"made_with": versions, "checkpoints": checkpoints, "speech": speech, "decoder": decoder})
+    write_json("tensors.json", {name: _layout(name) for name in LAYOUT_SPECS})
 
 
 def _synthetic(spec: str) -> dict[str, Any]:
@@ -76,12 +71,7 @@ def _synthetic_references(directory: Path) -> tuple[dict[str, PyTorchReference],
     for spec, seed in SEEDS.items():
         write_tts_checkpoint(directory / spec, SPECS[spec], seed)
         references[spec] = PyTorchReference(directory / spec)
-        files = sorted(path for path in (directory / spec).rglob("*") if path.is_file())
-        hashes = {
-            path.relative_to(directory / spec).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in files
-        }
-        checkpoints.append(_synthetic(spec) | {"sha256": hashes})
+        checkpoints.append(_synthetic(spec) | {"sha256": file_hashes(directory / spec)})
     return references, checkpoints
 
 
@@ -127,14 +117,6 @@ def _decoder_case(name: str, case: DecoderCase, reference: PyTorchReference, arr
     }
 
 
-def _refuse_equal_answers(arrays: Arrays) -> None:
-    """Cases that differ in one field must differ in their codes, or the field is not tested."""
-    seen: dict[bytes, str] = {}
-    for name, codes in arrays.items():
-        if name.endswith(".codes") and (other := seen.setdefault(codes.tobytes(), name)) != name:
-            raise SystemExit(f"{name} equals {other}; change the text or the seed")
-
-
 def _layout(name: str) -> dict[str, list[int]]:
     """Names and shapes the reference's own modules have for a spec's config files."""
     with tempfile.TemporaryDirectory() as directory:
@@ -148,16 +130,6 @@ def _report(name: str, spoken: Spoken) -> None:
         f"{name:36} frames {len(spoken.codes):3}  {spoken.finish_reason:6}  "
         f"margin {spoken.margin:.1e} of {spoken.choices} choices  peak {peak:.2f}  bans {spoken.bans}"
     )
-
-
-def _write_json(name: str, value: object) -> None:
-    """One line for each leaf list, so that a change reads well in a diff."""
-    text = json.dumps(value, indent=1, ensure_ascii=False)
-    (GOLDENS / name).write_text(_join_number_lists(text) + "\n", encoding="utf-8")
-
-
-def _join_number_lists(text: str) -> str:
-    return re.sub(r"\[\s*([-0-9,\s]*?)\s*\]", lambda found: "[" + " ".join(found[1].split()) + "]", text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The PyTorch reference of Qwen3-TTS (qwen-tts 0.1.1 on transformers 4.57.3), run greedily in float32.
 
-Needs the environment made by make_environment.sh. Besides codes and waveform it reports how clear each
+Needs the environment made by ``make_environment.sh tts``. Besides codes and waveform it reports how clear each
 greedy choice was: where two logits nearly tie, another correct implementation may choose the other.
 """
 
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
+from reference.spies import calls, greedy_margins
 
 
 def _stub_torchaudio() -> None:
@@ -93,19 +94,26 @@ class PyTorchReference:
             "do_sample": False,
             "subtalker_dosample": False,
         }
-        with self._codes() as codes, _greedy_margins() as margins, self._end_wanted() as wanted:
+        with (
+            calls(self._model.speech_tokenizer, "decode") as decoded,
+            calls(self._model.talker, "generate") as generated,
+            greedy_margins() as margins,
+            self._end_wanted() as wanted,
+        ):
             if self._model.tts_model_type == "voice_design":
                 waveforms, sample_rate = self._wrapper.generate_voice_design(**arguments)
             else:
                 waveforms, sample_rate = self._wrapper.generate_custom_voice(speaker=request.speaker, **arguments)
-        frames, groups = codes[0].shape
+        codes = decoded[0][0][0][0]["audio_codes"].numpy()
+        frames, groups = codes.shape
+        last_token = int(generated[0][1].sequences[0, -1])
         if len(margins) != frames * groups + 1:
             raise AssertionError(f"{len(margins)} greedy choices for {frames} frames of {groups} codes")
         return Spoken(
-            codes=codes[0],
+            codes=codes,
             waveform=waveforms[0],
             sample_rate=sample_rate,
-            finish_reason="length" if frames == request.max_frames else "stop",
+            finish_reason="stop" if last_token == self._model.config.talker_config.codec_eos_token_id else "length",
             margin=min(margins),
             choices=len(margins),
             bans=sum(wanted[:2]),
@@ -115,23 +123,6 @@ class PyTorchReference:
         """Codes [frames, groups] to samples, and the sample rate; one piece up to 300 frames."""
         waveforms, sample_rate = self._model.speech_tokenizer.decode([{"audio_codes": torch.from_numpy(codes)}])
         return waveforms[0], sample_rate
-
-    @contextmanager
-    def _codes(self) -> Iterator[list[NDArray[np.int64]]]:
-        """Collect the codes on their way to the speech tokenizer; the wrapper returns only the sound."""
-        found: list[NDArray[np.int64]] = []
-        tokenizer = self._model.speech_tokenizer
-        decode = tokenizer.decode
-
-        def spy(encoded: list[dict[str, torch.Tensor]]) -> object:
-            found.extend(item["audio_codes"].numpy().copy() for item in encoded)
-            return decode(encoded)
-
-        tokenizer.decode = spy
-        try:
-            yield found
-        finally:
-            del tokenizer.decode  # the class's own method shows again
 
     @contextmanager
     def _end_wanted(self) -> Iterator[list[bool]]:
@@ -149,25 +140,6 @@ class PyTorchReference:
             yield wanted
         finally:
             hook.remove()
-
-
-@contextmanager
-def _greedy_margins() -> Iterator[list[float]]:
-    """Watch ``torch.argmax``, through which transformers makes every greedy choice."""
-    margins: list[float] = []
-    argmax = torch.argmax
-
-    def spy(values: torch.Tensor, *arguments: object, **keywords: object) -> torch.Tensor:
-        if values.is_floating_point():
-            best, second = values.topk(2).values[0].tolist()
-            margins.append(best - second)
-        return argmax(values, *arguments, **keywords)
-
-    torch.argmax = spy
-    try:
-        yield margins
-    finally:
-        torch.argmax = argmax
 
 
 def tensor_shapes(config: dict[str, object], speech_config: dict[str, object]) -> dict[str, list[int]]:
