@@ -5,16 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import struct
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from safetensors import safe_open
 
 from cpspec_trt.errors import UsageError
 from cpspec_trt.synthetic.language_model_layout import language_model_tensors
@@ -22,6 +18,7 @@ from cpspec_trt.synthetic.spec import SPECS
 from cpspec_trt.synthetic.speech_layout import speech_tensors
 from cpspec_trt.synthetic.tts import write_tts_checkpoint
 from tests.golden_cases import GoldenCheckpoint, golden_checkpoints, tensor_layouts
+from tests.synthetic.stored_tensors import read_file, read_header, read_model
 
 Maker = Callable[[str, int], Path]
 
@@ -37,7 +34,7 @@ def test_spec_and_seed_give_the_bytes_the_goldens_were_made_with(
 
 def test_another_seed_gives_other_weights_in_the_same_layout(synthetic_checkpoint: Maker, tmp_path: Path) -> None:
     write_tts_checkpoint(tmp_path / "other", SPECS["tiny"], 55)
-    first, second = _read(synthetic_checkpoint("tiny", 54)), _read(tmp_path / "other")
+    first, second = read_model(synthetic_checkpoint("tiny", 54)), read_model(tmp_path / "other")
     assert first.keys() == second.keys()
     same = {name for name in first if np.array_equal(first[name], second[name])}
     assert all(name.endswith("codebook.initialized") for name in same)
@@ -53,8 +50,8 @@ def test_every_tensor_of_the_reference_is_planned_with_its_shape_and_no_other(na
 @pytest.mark.parametrize("name", ["tiny", "tiny_square", "tiny_design"])
 def test_the_files_hold_every_planned_tensor(name: str, synthetic_checkpoint: Maker) -> None:
     root = synthetic_checkpoint(name, 54)
-    found = {tensor: list(values.shape) for tensor, values in _read(root).items()}
-    speech = _read_file(root / "speech_tokenizer" / "model.safetensors")
+    found = {tensor: list(values.shape) for tensor, values in read_model(root).items()}
+    speech = read_file(root / "speech_tokenizer" / "model.safetensors")
     found |= {f"speech_tokenizer:{tensor}": list(values.shape) for tensor, values in speech.items()}
     assert found == tensor_layouts()[name]
 
@@ -83,7 +80,7 @@ def test_the_shards_and_their_index_agree(synthetic_checkpoint: Maker) -> None:
     limit = SPECS["tiny_square"].shard_bytes
     assert limit is not None
     index = json.loads((root / "model.safetensors.index.json").read_text())
-    shards = {path.name: _header(path) for path in root.glob("model-*.safetensors")}
+    shards = {path.name: read_header(path) for path in root.glob("model-*.safetensors")}
     assert len(shards) == 3
     assert {name: shard for shard, header in shards.items() for name in header} == index["weight_map"]
     sizes = {shard: max(entry["data_offsets"][1] for entry in header.values()) for shard, header in shards.items()}
@@ -99,18 +96,19 @@ def test_the_dtypes_store_the_float32_weights_rounded_to_nearest(
     name: str, stored: str, unit: float, synthetic_checkpoint: Maker
 ) -> None:
     tensor = "talker.model.layers.1.mlp.down_proj.weight"
-    exact = _read(synthetic_checkpoint("tiny", 54))[tensor]
+    exact = read_model(synthetic_checkpoint("tiny", 54))[tensor]
     root = synthetic_checkpoint(name, 54)
-    assert {entry["dtype"] for path in root.glob("model*.safetensors") for entry in _header(path).values()} == {stored}
-    rounded = _read(root)[tensor]
+    headers = [read_header(path) for path in root.glob("model*.safetensors")]
+    assert {entry["dtype"] for header in headers for entry in header.values()} == {stored}
+    rounded = read_model(root)[tensor]
     assert not np.array_equal(rounded, exact)
     assert np.all(np.abs(rounded - exact) <= unit * np.abs(exact) + 2.0**-25)  # F16 is coarser below its normal range
 
 
 def test_the_end_of_speech_row_is_scaled_and_nothing_else(synthetic_checkpoint: Maker) -> None:
     end = json.loads((synthetic_checkpoint("tiny", 54) / "config.json").read_text())["talker_config"]
-    never = _read(synthetic_checkpoint("tiny", 54))["talker.codec_head.weight"]
-    natural = _read(synthetic_checkpoint("tiny_design", 54))["talker.codec_head.weight"]
+    never = read_model(synthetic_checkpoint("tiny", 54))["talker.codec_head.weight"]
+    natural = read_model(synthetic_checkpoint("tiny_design", 54))["talker.codec_head.weight"]
     row = end["codec_eos_token_id"]
     assert not never[row].any()
     assert natural[row].std() > 0.1
@@ -118,7 +116,7 @@ def test_the_end_of_speech_row_is_scaled_and_nothing_else(synthetic_checkpoint: 
 
 
 def test_weights_are_spread_as_their_law_says(synthetic_checkpoint: Maker) -> None:
-    weights = _read(synthetic_checkpoint("tiny", 54))
+    weights = read_model(synthetic_checkpoint("tiny", 54))
     gate = weights["talker.model.layers.0.mlp.gate_proj.weight"]
     assert abs(gate.mean()) < 0.01
     assert gate.std() == pytest.approx(1.5 / math.sqrt(64), rel=0.03)
@@ -141,38 +139,3 @@ def test_a_directory_with_something_in_it_is_not_overwritten(tmp_path: Path) -> 
     with pytest.raises(UsageError, match="is not empty"):
         write_tts_checkpoint(tmp_path, SPECS["tiny"], 1)
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
-
-
-def _header(path: Path) -> dict[str, Any]:
-    """The JSON header of a safetensors file, read by hand, without its metadata."""
-    with path.open("rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        header: dict[str, Any] = json.loads(file.read(length))
-    assert header.pop("__metadata__") == {"format": "pt"}
-    return header
-
-
-def _read(root: Path) -> dict[str, NDArray[np.float32]]:
-    """The tensors of the language model, all shards together."""
-    files = [_read_file(path) for path in sorted(root.glob("model*.safetensors"))]
-    return {name: values for tensors in files for name, values in tensors.items()}
-
-
-def _read_file(path: Path) -> dict[str, NDArray[np.float32]]:
-    """Through the safetensors library; bfloat16 is widened by hand, as numpy has no such type."""
-    header = _header(path)
-    if any(entry["dtype"] == "BF16" for entry in header.values()):
-        return _read_bfloat16(path, header)
-    with safe_open(path, "np") as file:
-        return {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118
-
-
-def _read_bfloat16(path: Path, header: dict[str, Any]) -> dict[str, NDArray[np.float32]]:
-    raw = path.read_bytes()
-    data = raw[8 + struct.unpack("<Q", raw[:8])[0] :]
-    return {
-        name: (np.frombuffer(data[slice(*entry["data_offsets"])], "<u2").astype(np.uint32) << 16)
-        .view(np.float32)
-        .reshape(entry["shape"])
-        for name, entry in header.items()
-    }
