@@ -1,0 +1,29 @@
+"""Libraries that tests load, built by plugins/Makefile when a source is newer than they are."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build" / "plugins"
+
+
+@cache
+def make(target: str) -> Path:
+    """Build a target of plugins/Makefile, one process at a time, and return the folder of the libraries.
+
+    Raises:
+        RuntimeError: the compiler refused; its output is the message.
+    """
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with open(BUILD / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            ["make", "-C", str(ROOT / "plugins"), f"BUILD={BUILD}", target], capture_output=True, text=True
+        )
+    if done.returncode:
+        raise RuntimeError(f"make -C plugins {target} failed:\n{done.stdout}{done.stderr}")
+    return BUILD
