@@ -163,7 +163,9 @@ class Omni:
             self._defaults = GenerationDefaults.read(directories.thinker, OMNI_FAMILY)
             self._speaker = Speaker(speech, configs, self._speech_opener(speech, talker, configs))
 
-    def _speech_opener(self, directories: SpeechDirectories, talker: OmniTalkerConfig, configs: SpeechConfigs) -> Callable[[], SpeechPipeline]:
+    def _speech_opener(
+        self, directories: SpeechDirectories, talker: OmniTalkerConfig, configs: SpeechConfigs
+    ) -> Callable[[], SpeechPipeline]:
         def tables() -> TalkerTables:
             return read_omni_talker_sidecars(directories.talker, talker, self._table())
 
