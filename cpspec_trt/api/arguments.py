@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from cpspec_trt.errors import UsageError
 from cpspec_trt.files.requests import SamplingSettings
 from cpspec_trt.kernels.protocol import FilterParameters
+
+LEAST_PENALTY = 1e-3  # beyond 1000 either way a penalised logit says nothing any more, and fp32 could overflow
+
+
+def check_whole(name: str, value: object, low: int, high: int) -> None:
+    """Refuse what is no whole number of a range.
+
+    Raises:
+        UsageError: names the argument, the value and the range.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise UsageError(f"{name} is {value!r:.40}; give a whole number in {low} … {high}")
+
+
+def check_text(name: str, value: object) -> None:
+    """Refuse what is neither a string nor None.
+
+    Raises:
+        UsageError: names the argument and the value.
+    """
+    if value is not None and not isinstance(value, str):
+        raise UsageError(f"{name} is {value!r:.40}; give a string")
 
 
 def speech_settings(
@@ -18,12 +39,13 @@ def speech_settings(
     Raises:
         UsageError: a value can never work.
     """
-    if not 0 <= seed < 2**64:
-        raise UsageError(f"seed is {seed}; it must lie in 0 … 2**64 - 1")
-    if repetition_penalty is not None and not 0 < repetition_penalty < math.inf:
-        raise UsageError(f"repetition_penalty is {repetition_penalty}; it must be a finite number above 0")
-    if max_frames is not None and max_frames < 1:
-        raise UsageError(f"max_frames is {max_frames}; it must be at least 1")
+    check_whole("seed", seed, 0, 2**64 - 1)
+    if repetition_penalty is not None and not LEAST_PENALTY <= repetition_penalty <= 1 / LEAST_PENALTY:
+        raise UsageError(
+            f"repetition_penalty is {repetition_penalty!r}; it must lie in {LEAST_PENALTY:g} … {1 / LEAST_PENALTY:g}"
+        )
+    if max_frames is not None:
+        check_whole("max_frames", max_frames, 1, 2**31 - 1)
     return SamplingSettings(
         talker_temperature=None,
         talker_top_k=None,

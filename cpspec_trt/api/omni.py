@@ -17,14 +17,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cpspec_trt.api.arguments import chosen_filter, speech_settings
-from cpspec_trt.api.messages import chat_messages
+from cpspec_trt.api.arguments import check_whole, chosen_filter, speech_settings
+from cpspec_trt.api.capacity import Wanted, cap_within
 from cpspec_trt.api.speech import Speaker, Speech, check_window
 from cpspec_trt.engines.loading import open_engine
-from cpspec_trt.errors import RequestError, UsageError
+from cpspec_trt.errors import RequestError, SpeculationRefused
 from cpspec_trt.files.audio import SAMPLE_RATE
 from cpspec_trt.files.engine_config import OmniTalkerConfig
-from cpspec_trt.files.omni_requests import OmniRequest, ThinkerSettings
+from cpspec_trt.files.omni_requests import OmniRequest, ThinkerSettings, read_conversation
 from cpspec_trt.files.omni_results import AudioFinishReason
 from cpspec_trt.files.request_reading import DEFAULT_SEED
 from cpspec_trt.files.sidecars import TalkerTables, read_omni_talker_sidecars, read_thinker_sidecars
@@ -196,7 +196,7 @@ class Omni:
         greedy: bool = False,
         seed: int = DEFAULT_SEED,
         max_new_tokens: int | None = None,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         max_frames: int | None = None,
         repetition_penalty: float | None = None,
         thinker: FilterParameters | None = None,
@@ -209,14 +209,14 @@ class Omni:
         Args:
             messages: dictionaries with ``role`` (system, user, assistant) and ``content`` (a string, or a
                 list of ``{"type": "text", "text": …}``).
-            speaker: whose voice; None is the checkpoint's first.
+            speaker: whose voice; None is the speaker of the lowest id.
             audio: False answers with text alone.
             speculate: verify window of the CodePredictor, 2 to 8; 0 is the autoregressive loop.
             require_speculation: fail instead of falling back to the autoregressive loop.
             greedy: take the most probable token and code everywhere.
             seed: of every random draw.
             max_new_tokens: token cap of the Thinker; None is 256.
-            stop: strings that end the answer.
+            stop: a string, or strings, that end the answer.
             max_frames: frame cap, 80 ms each.
             repetition_penalty: of the Talker's codes; None is the checkpoint's default, as for the next three.
             thinker: how tokens are drawn.
@@ -232,13 +232,16 @@ class Omni:
             EngineError: an engine is damaged or failed.
         """
         check_window(speculate)
-        if max_new_tokens is not None and max_new_tokens < 1:
-            raise UsageError(f"max_new_tokens is {max_new_tokens}; it must be at least 1")
+        if require_speculation and not audio:
+            raise SpeculationRefused("speculation is required, but audio is False, so there is nothing to speculate on")
+        if max_new_tokens is not None:
+            check_whole("max_new_tokens", max_new_tokens, 1, 2**31 - 1)
+        conversation, stops = read_conversation("answer()", messages, stop)
         settings = speech_settings(seed, greedy, repetition_penalty, max_frames)
         request = OmniRequest(
             index=0,
-            messages=chat_messages(messages),
-            stop=tuple(stop),
+            messages=conversation,
+            stop=stops,
             apply_chat_template=True,
             add_generation_prompt=True,
             enable_thinking=None,
@@ -265,7 +268,9 @@ class Omni:
         try:
             prompt = self._formatter.format(request)
             ids = tuple(self._tokenizer.encode(prompt.complete))
-            cap, notes = self._token_cap(ids, sampling, request.thinker.max_generate_length is not None)
+            explicit = request.thinker.max_generate_length is not None
+            wanted = Wanted("max_generate_length", sampling.max_generate_length, explicit, unfed=1)
+            cap, notes = cap_within(self._configs.thinker_manifest, len(ids), wanted)
             speaker_id = None
             if sampling.speech is not None and self._configs.talker is not None:
                 _, speaker_id = resolve_omni_speaker(self._configs.talker, request.speaker or "")
@@ -315,12 +320,9 @@ class Omni:
         layout = self._layout(job.text.prompt_ids, answer, job.speaker_id)
         if isinstance(layout, NothingToSay) or speech is None:
             return layout if isinstance(layout, NothingToSay) else NothingToSay("audio was not asked for")
-        try:
-            cap, notes = speaker.frame_cap(layout, speech)
-        except RequestError as fault:
-            raise RequestError(f"{job.name}: {fault}") from None
-        warnings = tuple(f"{job.name}: {line}" for line in notes)
-        return speaker.run(SpeechJob(job.name, layout, speech, cap, warnings), status, listener)
+        cap, _ = speaker.frame_cap(layout, speech)  # checked by ``prepare``, whose warnings were given there
+        said = speaker.run(SpeechJob(job.name, layout, speech, cap), status, listener)
+        return said if len(said.codes) else NothingToSay("the Talker ended the speech before its first frame")
 
     def _layout(self, prompt: Sequence[int], answer: Answer, speaker_id: int | None) -> PromptLayout | NothingToSay:
         talker = self._configs.talker
@@ -337,29 +339,6 @@ class Omni:
         stand_in = [self._configs.thinker.tts_pad_token_id]
         layout = omni_layout(talker, self._configs.thinker, prompt, stand_in, True, speaker_id)
         return [] if isinstance(layout, NothingToSay) else self._speaking().frame_cap(layout, speech)[1]
-
-    def _token_cap(
-        self, prompt: Sequence[int], sampling: EffectiveOmniSampling, explicit: bool
-    ) -> tuple[int, list[str]]:
-        manifest, rows = self._configs.thinker_manifest, len(prompt)
-        longest = manifest.max_new_positions("context")
-        capacity = manifest.profile("generation").inputs["past_key_0"].max[2]
-        if rows > longest or rows >= capacity:
-            limit, flag = (longest, "maxInputLen") if rows > longest else (capacity - 1, "maxKVCacheCapacity")
-            raise RequestError(
-                f"the prompt has {rows} tokens, the thinker engine takes {limit}; shorten the messages "
-                f"or rebuild with cpspec-build --{flag} {rows + 1}"
-            )
-        room, wanted = capacity - rows + 1, sampling.max_generate_length  # the last token is never fed
-        if wanted <= room:
-            return wanted, []
-        need = f"rebuild with cpspec-build --maxKVCacheCapacity {rows + wanted}"
-        if explicit:
-            raise RequestError(
-                f"max_generate_length is {wanted}, the thinker engine's KV cache leaves {room} tokens "
-                f"after a prompt of {rows}; lower it or {need}"
-            )
-        return room, [f"the token cap is {room} (KV capacity {capacity}, prompt {rows}); for more, {need}"]
 
     def _sampling(self, request: OmniRequest, audio: bool) -> EffectiveOmniSampling:
         return effective_omni_sampling(request, self._defaults if audio else None)

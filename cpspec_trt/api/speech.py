@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cpspec_trt.errors import CpspecError, RequestError, SpeculationRefused, UsageError
+from cpspec_trt.api.capacity import Wanted, cap_within
+from cpspec_trt.errors import CpspecError, SpeculationRefused, UsageError
 from cpspec_trt.files.audio import SAMPLE_RATE
 from cpspec_trt.files.results import FinishReason
 from cpspec_trt.pipelines.engine_set import SpeechConfigs, SpeechDirectories
@@ -31,6 +32,7 @@ class Speech:
         sample_rate: Hz.
         codes: int32 [frames, groups].
         finish_reason: ``stop`` at EOS, ``length`` at the frame cap (the text may be cut).
+        max_frames: the frame cap in force.
         statistics: what speculation did.
         sampling: effective values and seed.
         times: wall-clock time per stage.
@@ -41,6 +43,7 @@ class Speech:
     sample_rate: int
     codes: np.ndarray
     finish_reason: FinishReason
+    max_frames: int
     statistics: SpeculationStatistics
     sampling: EffectiveSampling
     times: StageTimes
@@ -53,6 +56,8 @@ def check_window(window: int) -> int:
     Raises:
         UsageError: 1, negative, or above the maximum.
     """
+    if not isinstance(window, int) or isinstance(window, bool):
+        raise UsageError(f"the verify window is {window!r:.40}; give a whole number")
     if window != 0 and not MIN_WINDOW <= window <= MAX_WINDOW:
         reason = "1 leaves no draft slot" if window == 1 else f"the range is {MIN_WINDOW} to {MAX_WINDOW}"
         raise UsageError(f"the verify window is {window}: {reason}; use {MIN_WINDOW} to {MAX_WINDOW}, or 0 for off")
@@ -82,7 +87,8 @@ class Speaker:
         Raises:
             SpeculationRefused: ``required`` and the window does not run.
         """
-        command = f"cpspec-build --engineDir {self._directories.code_predictor}"
+        root = self._directories.code_predictor.parent
+        command = f"cpspec-build --checkpoint CHECKPOINT --engineDir {root}"
         status = self._pipeline().speculation(window, command)
         if required and status.effective == 0:
             reason = status.reason or "no verify window was given (--cpSpecVerifySize 2 to 8)"
@@ -95,25 +101,8 @@ class Speaker:
         Raises:
             RequestError: the prompt does not fit, or an explicit max_audio_length does not.
         """
-        manifest, rows = self._configs.talker_manifest, len(layout.text_ids)
-        longest = manifest.max_new_positions("context")
-        capacity = manifest.profile("generation").inputs["past_key_0"].max[2]
-        if rows > longest or rows >= capacity:
-            limit, flag = (longest, "maxInputLen") if rows > longest else (capacity - 1, "maxKVCacheCapacity")
-            raise RequestError(
-                f"the prompt has {rows} rows, the talker engine takes {limit}; shorten the text "
-                f"or rebuild with cpspec-build --{flag} {rows + 1}"
-            )
-        room = capacity - rows
-        if sampling.max_frames <= room:
-            return sampling.max_frames, []
-        need = f"rebuild with cpspec-build --maxKVCacheCapacity {rows + sampling.max_frames}"
-        if sampling.max_frames_explicit:
-            raise RequestError(
-                f"max_audio_length is {sampling.max_frames} frames, the talker engine's KV cache leaves {room} "
-                f"after a prompt of {rows} rows; lower it or {need}"
-            )
-        return room, [f"the frame cap is {room} (KV capacity {capacity} less {rows} prompt rows); for more, {need}"]
+        wanted = Wanted("max_audio_length", sampling.max_frames, sampling.max_frames_explicit)
+        return cap_within(self._configs.talker_manifest, len(layout.text_ids), wanted)
 
     def run(self, job: SpeechJob, status: SpeculationStatus, listener: Listener | None = None) -> Speech:
         """Speak a prepared prompt.
@@ -127,15 +116,18 @@ class Speaker:
         try:
             spoken = pipeline.generate(job, status, listener)
             samples, rate = self._decode(pipeline, spoken)
-        except CpspecError:
+        except CpspecError as fault:
             listener.request_finished(job.name, 0, "error")
-            raise
+            if job.name in str(fault):
+                raise
+            raise type(fault)(f"{job.name}: {fault}") from fault
         listener.request_finished(job.name, len(spoken.codes), spoken.finish_reason)
         return Speech(
             samples=samples,
             sample_rate=rate,
             codes=spoken.codes,
             finish_reason=spoken.finish_reason,
+            max_frames=job.max_frames,
             statistics=spoken.speculation,
             sampling=job.sampling,
             times=spoken.times,

@@ -12,9 +12,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from cpspec_trt.api.arguments import chosen_filter, speech_settings
+from cpspec_trt.api.arguments import check_text, chosen_filter, speech_settings
 from cpspec_trt.api.speech import Speaker, Speech, check_window
-from cpspec_trt.errors import RequestError, UnsupportedError
+from cpspec_trt.errors import RequestError, UnsupportedError, UsageError
 from cpspec_trt.files.request_reading import DEFAULT_SEED
 from cpspec_trt.files.requests import TtsRequest
 from cpspec_trt.files.sidecars import TalkerTables, read_talker_sidecars
@@ -139,6 +139,10 @@ class TTS:
             EngineError: an engine is damaged or failed.
         """
         check_window(speculate)
+        if not isinstance(text, str):
+            raise UsageError(f"text is {text!r:.40}; give a string")
+        for name, value in (("speaker", speaker), ("language", language), ("instruct", instruct)):
+            check_text(name, value)
         sampling = effective_sampling(speech_settings(seed, greedy, repetition_penalty, max_frames), self._defaults)
         sampling = replace(
             sampling,

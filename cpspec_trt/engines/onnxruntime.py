@@ -65,7 +65,9 @@ class OnnxRuntimeEngine:
         try:
             self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as fault:  # see OnnxRuntimePass.run
-            raise EngineError(f"{model}: ONNX Runtime cannot load the engine: {_one_line(fault)}") from fault
+            built, here = self.manifest.backend_version, onnxruntime.__version__
+            remedy = f"it was built with {built}, here is {here}; rebuild the engine with cpspec-build"
+            raise EngineError(f"{model}: ONNX Runtime cannot load it ({_one_line(fault)}); {remedy}") from fault
         self._inputs = frozenset(info.name for info in self.manifest.inputs)
 
     def bind(self, profile: ProfileName, tensors: Tensors) -> OnnxRuntimePass:

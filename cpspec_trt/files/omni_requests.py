@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from cpspec_trt.errors import InputFileError, UsageError
+from cpspec_trt.errors import InputFileError, RequestError, UsageError
 from cpspec_trt.files.compatibility import OMNI
 from cpspec_trt.files.json_io import read_json
 from cpspec_trt.files.omni_request_schema import EXPECTED, FileModel, MessageModel, RequestModel
@@ -120,6 +121,28 @@ def read_omni_requests(
         _check_text(f"{path}: requests[{index}].messages", messages)
         requests.append(_merge(file, request, index, messages, max_generate_length))
     return OmniRequestFile(path, batch_size or file.batch_size, tuple(requests), warnings)
+
+
+def read_conversation(where: str, messages: Any, stop: Any) -> tuple[tuple[ChatMessage, ...], tuple[str, ...]]:
+    """Messages and stop strings of a caller in Python, checked like those of a request in a file.
+
+    Args:
+        where: what the message of an error begins with.
+        messages: dictionaries with ``role`` and ``content``.
+        stop: a string or a list of strings.
+
+    Raises:
+        RequestError: field path, value and remedy.
+    """
+    given = stop if isinstance(stop, str) or not isinstance(stop, Sequence) else list(stop)
+    listed = [dict(message) if isinstance(message, Mapping) else message for message in messages]
+    try:
+        request = validate(RequestModel, {"messages": listed, "stop": given}, Path(where), EXPECTED)
+        found = tuple(_message(message) for message in request.messages)
+        _check_text(f"{where}: messages", found)
+    except InputFileError as fault:
+        raise RequestError(str(fault)) from None
+    return found, tuple(dict.fromkeys(request.stop))
 
 
 def _message(message: MessageModel) -> ChatMessage:

@@ -73,6 +73,8 @@ def locate(talker: Path, code2wav: Path | None, audio: bool = True) -> SpeechDir
         EngineError: a directory does not exist.
     """
     require_directory(talker, "talker")
+    if not (talker / "config.json").exists():
+        raise EngineError(f"{talker / 'config.json'}: does not exist; pass the directory of the talker engine itself")
     root = talker.resolve().parent
     code_predictor = require_directory(root / "code_predictor", "CodePredictor")
     if not audio:

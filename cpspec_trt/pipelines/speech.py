@@ -7,7 +7,7 @@ Frame t: c0 is drawn from the Talker's logits, the CodePredictor completes the f
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -101,14 +101,23 @@ class SpeechPipeline:
         self._predictor = CodePredictorStage(engines.code_predictor, predictor, self._tables, codec_embedding)
         self._embeddings = [codec_embedding, *self._tables.codec_embeddings]
         self._decoders: dict[int, FrameDecoder] = {}
+        self._exact: dict[int, bool] = {}
         self._code2wav = None
         if engines.code2wav is not None and engines.configs.code2wav is not None:
             self._code2wav = Code2WavStage(engines.code2wav, engines.configs.code2wav)
 
     def speculation(self, window: int, rebuild: str) -> SpeculationStatus:
-        """What a requested verify window comes to on these engines (see ``resolve_window``)."""
+        """What a requested verify window comes to on these engines (see ``resolve_window``).
+
+        The first call for a window probes whether its passes round like single steps.
+        """
         stage = self._predictor
-        return resolve_window(window, stage.groups, stage.codebook, stage.max_rows, rebuild)
+        status = resolve_window(window, stage.groups, stage.codebook, stage.max_rows, rebuild)
+        if not status.effective:
+            return status
+        if window not in self._exact:
+            self._exact[window] = stage.rows_are_exact(window)
+        return replace(status, rows_exact=self._exact[window])
 
     def generate(self, job: SpeechJob, status: SpeculationStatus, listener: Listener) -> SpokenCodes:
         """Produce the codes of a request.
@@ -121,6 +130,7 @@ class SpeechPipeline:
         times = StageTimes()
         codes = np.empty((job.max_frames, self._predictor.groups), np.int32)
         listener.request_started(job.name, job.max_frames)
+        self._predictor.reset()
         try:
             frames, finished = self._frames(job, status.effective, codes, statistics, times, listener)
         except RowNumericError as fault:

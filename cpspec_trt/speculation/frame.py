@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from cpspec_trt.errors import EngineError, UsageError
+from cpspec_trt.files.engine_config import MAX_VERIFY_ROWS
 from cpspec_trt.kernels.protocol import F32, I64, FilterParameters, Kernels
 from cpspec_trt.speculation.predictor import Predictor
 from cpspec_trt.speculation.round import FrameState, Outcome, RoundRunner
@@ -18,7 +19,7 @@ from cpspec_trt.speculation.rules import GreedyRule, RejectionRule, RowSampling,
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 
 MIN_WINDOW = 2
-MAX_WINDOW = 8
+MAX_WINDOW = MAX_VERIFY_ROWS
 MAX_GROUPS = 256  # a stream word gives m and the depth eight bits each
 
 RuleFactory = Callable[[Kernels, int, int, int], Rule]

@@ -14,11 +14,14 @@ class SpeculationStatus:
         requested: the verify window asked for; 0 is off.
         effective: the window that runs; 0 is the autoregressive loop.
         reason: why the two differ, None where they do not.
+        rows_exact: whether a pass of that many rows gave the bits of single steps when it was probed at load;
+            then greedy codes are those of the autoregressive loop, bit for bit. None without speculation.
     """
 
     requested: int
     effective: int
     reason: str | None = None
+    rows_exact: bool | None = None
 
 
 @dataclass(slots=True)
@@ -83,6 +86,7 @@ class SpeculationStatistics:
             "effective": self.status.effective,
             "rule": self.rule,
             "reason": self.status.reason,
+            "rows_exact": self.status.rows_exact,
             "passes": self.passes,
             "rounds": self.rounds,
             "proposed": list(self.proposed),

@@ -69,6 +69,29 @@ class CodePredictorStage:
         self._lengths = np.zeros(batch, np.int64)
         self.prefill_seconds = 0.0
 
+    def reset(self) -> None:
+        """Begin a request: a NaN that an earlier one left in the cache would spread through masked rows."""
+        self._cache.clear()
+
+    def rows_are_exact(self, rows: int) -> bool:
+        """Probe whether a pass of ``rows`` new positions gives the same bits as single steps, on random input.
+
+        Where it does, greedy codes do not depend on the window. The cache holds garbage afterwards.
+        """
+        generator = np.random.default_rng(rows)
+        batch = len(self._lengths)
+        hidden = generator.standard_normal((batch, self._width)).astype(np.float32)
+        codes = generator.integers(self.codebook, size=(batch, rows))
+        single = np.empty((batch, rows, self.hidden_size), np.float32)
+        self.start_frame(hidden, codes[:, 0])
+        for row in range(rows):
+            single[:, row] = self.verify(codes[:, row : row + 1])[:, 0]
+            self.commit(np.ones(batch, np.int64))
+        self.start_frame(hidden, codes[:, 0])
+        exact = np.array_equal(self.verify(codes), single)
+        self.reset()
+        return exact
+
     def start_frame(self, talker_hidden: np.ndarray, first_codes: np.ndarray) -> np.ndarray:
         """Begin a frame: forget the previous one and run positions 0 and 1.
 

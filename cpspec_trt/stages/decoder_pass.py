@@ -26,6 +26,11 @@ class KeyValueCache:
             for kind in ("key", "value")
         }
 
+    def clear(self) -> None:
+        """Zero every row."""
+        for array in self.arrays.values():
+            array.fill(0.0)
+
     def grown(self, capacity: int) -> KeyValueCache:
         """A cache of a larger capacity that holds the same rows."""
         larger = object.__new__(KeyValueCache)

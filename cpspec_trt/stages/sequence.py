@@ -34,11 +34,15 @@ class SequenceStage:
         self.lengths = np.zeros(batch, np.int64)
         self._rope = RopeTable(dimensions, self.max_length)
         self._last_row = np.zeros((batch, 1), np.int64)
-        self._cache = KeyValueCache(dimensions, batch, min(_FIRST_CAPACITY, self.max_length))
+        self._dimensions = dimensions
+        self._cache = self._fresh_cache()
         self._step: DecoderPass | None = None
 
     def start(self, prompts: list[np.ndarray]) -> None:
         """Forget the previous sequences and run the prompts (one float32 [rows, hidden] per sequence).
+
+        The cache is a new one: a step's cost must not follow an earlier, longer request, and a NaN that
+        one left behind would spread through masked rows.
 
         Raises:
             EngineError: a prompt is longer than the engine's context profile.
@@ -49,6 +53,7 @@ class SequenceStage:
                 f"{self._component} engine: the prompt has {longest} rows, its context profile takes "
                 f"{self.max_prompt}; shorten the text or rebuild with cpspec-build --maxInputLen {longest}"
             )
+        self._cache, self._step = self._fresh_cache(), None
         self._reserve(longest)
         embeds = np.zeros((self._batch, longest, self._width), np.float32)
         for row, prompt in enumerate(prompts):
@@ -75,6 +80,9 @@ class SequenceStage:
     def _outputs(self, rows: int) -> dict[str, np.ndarray]:
         """Arrays for the outputs of a pass of that many rows, by name."""
         return {"logits": self.logits}
+
+    def _fresh_cache(self) -> KeyValueCache:
+        return KeyValueCache(self._dimensions, self._batch, min(_FIRST_CAPACITY, self.max_length))
 
     def _reserve(self, rows: int) -> None:
         """Make room for ``rows`` positions: the capacity doubles, so a step's cost follows the tokens so far."""

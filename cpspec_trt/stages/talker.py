@@ -8,8 +8,7 @@ from cpspec_trt.engines.engine import Engine
 from cpspec_trt.files.engine_config import DecoderDimensions
 from cpspec_trt.files.sidecars import TalkerTables
 from cpspec_trt.stages.sequence import SequenceStage
-
-NO_CODE = -1
+from cpspec_trt.text.layout import NO_CODEC
 
 
 class TalkerStage(SequenceStage):
@@ -49,7 +48,7 @@ class TalkerStage(SequenceStage):
             float32 [n, hidden].
         """
         rows = self.text_rows(text_ids)
-        with_code = codec_ids != NO_CODE
+        with_code = codec_ids != NO_CODEC
         rows[with_code] += self._tables.codec_embedding[codec_ids[with_code]]
         return rows
 

@@ -11,6 +11,7 @@ import pytest
 from cpspec_trt import Omni
 from cpspec_trt.errors import EngineError, RequestError, SpeculationRefused, UsageError
 from cpspec_trt.kernels.protocol import FilterParameters
+from cpspec_trt.sampling.talker import TalkerSampler
 from tests.conftest import Maker
 
 USER = [{"role": "user", "content": "hello world, how are you today?"}]
@@ -71,6 +72,23 @@ def test_each_stage_has_a_filter_of_its_own(omni: Omni) -> None:
     assert np.array_equal(whole.codes, each.codes)
 
 
+def test_a_stop_string_may_be_given_alone_or_in_a_list(omni: Omni) -> None:
+    whole = omni.answer(USER, audio=False, greedy=True, max_new_tokens=12).text
+    stop = whole[3:6]
+    alone = omni.answer(USER, audio=False, greedy=True, max_new_tokens=12, stop=stop)
+    listed = omni.answer(USER, audio=False, greedy=True, max_new_tokens=12, stop=[stop])
+    assert alone.text == listed.text == whole[: whole.index(stop)]
+
+
+def test_a_speech_without_a_frame_is_nothing_said(omni: Omni, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Talker may draw EOS at once; that is no success of zero samples."""
+    monkeypatch.setattr(TalkerSampler, "draw", lambda sampler, logits, frame: np.array([sampler._eos]))
+    reply = omni.answer(USER, greedy=True, **SHORT)
+    assert reply.audio_finish_reason == "nothing_to_say"
+    assert reply.silence == "the Talker ended the speech before its first frame"
+    assert reply.text
+
+
 def test_content_may_be_a_list_of_text_items(omni: Omni) -> None:
     items = [{"type": "text", "text": "hello world, "}, {"type": "text", "text": "how are you today?"}]
     listed = omni.answer([{"role": "user", "content": items}], greedy=True, **SHORT)
@@ -81,13 +99,24 @@ def test_content_may_be_a_list_of_text_items(omni: Omni) -> None:
     ("messages", "arguments", "error", "message"),
     [
         ([], {}, RequestError, "messages is empty"),
-        ([{"role": "tool", "content": "x"}], {}, RequestError, r"messages\[0\].role is 'tool'"),
+        ([{"role": "tool", "content": "x"}], {}, RequestError, r"answer\(\): messages\[0\].role is 'tool'"),
         ([{"role": "user", "content": 3}], {}, RequestError, r"messages\[0\].content is 3"),
         ([{"role": "user", "content": "  "}], {}, RequestError, "write what the user says"),
-        ([{"role": "user", "content": [{"type": "image"}]}], {}, RequestError, r"content\[0\] is .* only"),
+        (
+            [{"role": "user", "content": [{"type": "image"}]}],
+            {},
+            RequestError,
+            r"messages\[0\].content\[0\].type is .*'text'",
+        ),
         (USER, {"speaker": "Etan"}, RequestError, "did you mean 'ethan'"),
         (USER, {"speculate": 1}, UsageError, "1 leaves no draft slot"),
         (USER, {"max_new_tokens": 0}, UsageError, "max_new_tokens is 0"),
+        (USER, {"max_new_tokens": 2.5}, UsageError, "max_new_tokens is 2.5"),
+        (USER, {"stop": [""]}, RequestError, r"stop\[0\]"),
+        (USER, {"stop": [3]}, RequestError, r"stop\[0\] is 3"),
+        (USER, {"stop": 3}, RequestError, "stop is 3"),
+        (USER * 65, {}, RequestError, "65 messages"),
+        (USER, {"audio": False, "require_speculation": True}, SpeculationRefused, "audio is False"),
         (USER, {"max_new_tokens": 600}, RequestError, "--maxKVCacheCapacity"),
         (USER, {"thinker": FilterParameters(-1.0, 0, 1.0)}, UsageError, "thinker.temperature"),
         (USER, {"require_speculation": True}, SpeculationRefused, "no verify window"),

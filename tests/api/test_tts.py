@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from cpspec_trt import TTS
-from cpspec_trt.errors import EngineError, RequestError, SpeculationRefused, UsageError
+from cpspec_trt.errors import EngineError, NumericError, RequestError, SpeculationRefused, UsageError
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.pipelines.events import Silence
+from cpspec_trt.text.tokenizer import load_tokenizer
 from tests.conftest import Maker
 
 TEXT = "your doctor has a new white dog"
@@ -102,10 +106,8 @@ def test_without_audio_only_codes_are_made(demo_engines: Path) -> None:
     assert speech.codes.shape == (3, 16)
 
 
-def test_a_frame_cap_beyond_the_cache_is_refused_when_asked_for_and_lowered_with_a_warning_when_not(tts: TTS) -> None:
-    with pytest.raises(
-        RequestError, match=r"max_audio_length is 600 frames.*KV cache leaves \d+.*--maxKVCacheCapacity"
-    ):
+def test_a_frame_cap_beyond_the_cache_is_refused_when_it_was_asked_for(tts: TTS) -> None:
+    with pytest.raises(RequestError, match=r"max_audio_length is 600.*leaves \d+ after.*--maxKVCacheCapacity"):
         tts.speak(TEXT, speaker="ryan", max_frames=600)
 
 
@@ -113,7 +115,8 @@ def test_the_default_cap_is_lowered_to_the_cache_with_a_warning(synthetic_engine
     speech = TTS(synthetic_engines("tiny", 54), threads=1).speak("hello world", speaker="ryan", greedy=True)
     assert speech.finish_reason == "length"
     assert 400 < len(speech.codes) < 512
-    assert "the frame cap is" in speech.warnings[0]
+    assert f"max_audio_length is {len(speech.codes)}: KV capacity 512" in speech.warnings[0]
+    assert speech.max_frames == len(speech.codes)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,14 @@ def test_the_default_cap_is_lowered_to_the_cache_with_a_warning(synthetic_engine
         ({"language": "klingon"}, RequestError, "'klingon'"),
         ({"speculate": 1}, UsageError, "1 leaves no draft slot"),
         ({"speculate": 9}, UsageError, "the range is 2 to 8"),
+        ({"speculate": 3.0}, UsageError, "the verify window is 3.0"),
         ({"seed": -1}, UsageError, "seed is -1"),
+        ({"seed": 1.5}, UsageError, "seed is 1.5"),
+        ({"seed": True}, UsageError, "seed is True"),
+        ({"text": None}, UsageError, "text is None"),
+        ({"speaker": 3}, UsageError, "speaker is 3"),
+        ({"max_frames": 2.5}, UsageError, "max_frames is 2.5"),
+        ({"repetition_penalty": 1e-300}, UsageError, "repetition_penalty is 1e-300"),
         ({"max_frames": 0}, UsageError, "max_frames is 0"),
         ({"repetition_penalty": float("nan")}, UsageError, "repetition_penalty is nan"),
         ({"talker": FilterParameters(-1.0, 50, 1.0)}, UsageError, "talker.temperature"),
@@ -144,3 +154,28 @@ def test_bad_arguments_say_what_is_wrong(
 def test_a_directory_without_engines_says_how_to_build_them(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"talker engine directory does not exist.*cpspec-build --checkpoint"):
         TTS(tmp_path)
+
+
+def test_a_request_that_fails_leaves_nothing_behind(tmp_path: Path, demo_engines: Path) -> None:
+    """NaN in the KV caches would spread through masked rows into every later request."""
+    copy = Path(shutil.copytree(demo_engines, tmp_path / "engines"))
+    path = copy / "talker" / "text_embedding.safetensors"
+    table = safetensors.numpy.load_file(path)
+    poisoned = load_tokenizer(copy / "talker").encode(" kitchen")[0]
+    table["text_embedding"][poisoned] = np.nan
+    path.unlink()
+    safetensors.numpy.save_file(table, path)
+    tts = TTS(copy, threads=1)
+    call: dict[str, Any] = {"speaker": "ryan", "speculate": 3, "max_frames": 6}
+    before = tts.speak(TEXT, **call)
+    with pytest.raises(NumericError, match=r"speak\(\), frame 0, RVQ depth 0: the logits hold NaN"):
+        tts.speak("the mother is in the kitchen", **call)
+    after = tts.speak(TEXT, **call)
+    assert np.array_equal(before.codes, after.codes)
+    assert np.array_equal(before.samples, after.samples)
+
+
+def test_the_probe_at_load_finds_rows_exact_and_says_so(tts: TTS) -> None:
+    speech = tts.speak(TEXT, speaker="ryan", speculate=4, max_frames=2)
+    assert speech.statistics.to_json()["rows_exact"] is True
+    assert tts.speak(TEXT, speaker="ryan", max_frames=2).statistics.to_json()["rows_exact"] is None

@@ -29,13 +29,19 @@ SPECS = [("tiny", 54), ("tiny_square", 14), ("tiny_design", 12)]
 class Frames:
     """A CodePredictor over its real engine, fed with random Talker rows of a realistic size."""
 
-    def __init__(self, engines: Path, stage: type[CodePredictorStage] = CodePredictorStage, batch: int = 1) -> None:
+    def __init__(
+        self,
+        engines: Path,
+        stage: type[CodePredictorStage] = CodePredictorStage,
+        batch: int = 1,
+        threads: int | None = 1,
+    ) -> None:
         directory = engines / "code_predictor"
         config = read_config_of(directory, CodePredictorConfig)
         self.tables = read_code_predictor_sidecars(directory, config)
         table = open_tensors(engines / "talker" / EMBEDDING, EngineError)
         codec_embedding = table.read("embedding", table.entry("embedding").shape)
-        engine = open_engine(directory, threads=1)
+        engine = open_engine(directory, threads)
         self.stage = stage(engine, config, self.tables, codec_embedding, batch)
         self.width = config.talker_hidden_size
         self.batch = batch
@@ -93,6 +99,29 @@ def test_greedy_codes_of_a_code_predictor_of_real_size_are_bit_equal(synthetic_e
 @pytest.mark.long
 def test_greedy_codes_of_a_code_predictor_of_real_size_are_bit_equal_at_length(synthetic_engines: Maker) -> None:
     assert_equal_for_every_window(synthetic_engines("real_code_predictor", 1), 2000)
+
+
+def test_greedy_codes_are_bit_equal_with_the_default_number_of_threads(synthetic_engines: Maker) -> None:
+    found = Frames(synthetic_engines("real_code_predictor", 1), threads=None)
+    plain, _ = found.decode(range(2), 0)
+    for window in (2, 3, 8):
+        assert np.array_equal(plain, found.decode(range(2), window)[0]), f"window {window}"
+
+
+class InexactStage(CodePredictorStage):
+    """Rounds passes of several rows differently from single steps, as some backends do."""
+
+    def verify(self, codes: np.ndarray) -> np.ndarray:
+        rows = super().verify(codes)
+        return rows if codes.shape[1] == 1 else rows * np.float32(1 + 2**-20)
+
+
+@pytest.mark.parametrize(("stage", "exact"), [(CodePredictorStage, True), (InexactStage, False)])
+def test_the_probe_tells_exact_rows_from_inexact_ones(
+    demo_engines: Path, stage: type[CodePredictorStage], exact: bool
+) -> None:
+    found = Frames(demo_engines, stage).stage
+    assert [found.rows_are_exact(rows) for rows in WINDOWS] == [exact] * len(WINDOWS)
 
 
 class PoisonedStage(CodePredictorStage):

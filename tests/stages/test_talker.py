@@ -68,6 +68,14 @@ def test_poisoned_rows_beyond_the_length_change_no_bit(demo_engines: Path) -> No
     assert np.array_equal(np.concatenate(found), clean)
 
 
+def test_a_short_request_after_a_long_one_has_a_small_cache_again(demo_engines: Path) -> None:
+    talker = stage(demo_engines)
+    run(talker, rows(demo_engines, 4, 200), rows(demo_engines, 5, 100))
+    assert talker._cache.capacity == 512
+    talker.start([rows(demo_engines, 6, PROMPT)])
+    assert talker._cache.capacity == 128
+
+
 def test_a_new_request_forgets_the_previous_one(demo_engines: Path) -> None:
     everything = rows(demo_engines, 4, 80)
     fresh = run(stage(demo_engines), everything[:PROMPT], everything[PROMPT:30])
