@@ -7,6 +7,7 @@ REFERENCE_TTS := .venv-reference-tts
 REFERENCE_OMNI := .venv-reference-omni
 TEXT ?= the mother is in the kitchen now
 SPEAKER ?= vivian
+export TEXT SPEAKER
 PYTEST_WORKERS ?= auto
 
 .PHONY: setup demo test test-long test-reference lint goldens clean
@@ -22,13 +23,13 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 demo: setup  ## a sentence with the demo voice, autoregressively and with a window of 3
-	$(BIN)/python scripts/demo.py --text "$(TEXT)" --speaker "$(SPEAKER)" --output demo-output
+	$(BIN)/python scripts/demo.py --text "$$TEXT" --speaker "$$SPEAKER" --output demo-output
 
 test: setup  ## what a change must pass
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
 
 test-long: setup  ## full grids, long runs
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m 'not reference'
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m ''
 
 lint: setup
 	$(BIN)/ruff check .
