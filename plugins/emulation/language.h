@@ -145,6 +145,13 @@ Value atomicCAS(Value* address, Value expected, Value value) {
     return old;
 }
 
+// Blocks run one after another over one memory: nothing to order, and no cache to pass.
+inline void __threadfence() {}
+template <class Value>
+Value __ldcg(const Value* address) {
+    return *address;
+}
+
 inline int __popc(unsigned word) { return __builtin_popcount(word); }
 inline int __clz(int word) { return word ? __builtin_clz(static_cast<unsigned>(word)) : 32; }
 inline int __ffs(int word) { return __builtin_ffs(word); }

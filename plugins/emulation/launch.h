@@ -25,6 +25,7 @@ extern Grid current_grid;
 struct Options {
     std::uint64_t seed = 0;  // 0 keeps threads and blocks in their natural order
     bool poison = true;
+    unsigned block_threads = 256;  // what launchers that ask are told to use
 };
 Options& options();
 

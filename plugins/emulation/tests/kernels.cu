@@ -206,7 +206,7 @@ const Case kCases[] = {
 // Runs a case with `out` int32 [64]. Null when the kernel kept the rules, else the fault.
 extern "C" __attribute__((visibility("default"))) const char* emulation_run_case(const char* name, std::uint64_t seed,
                                                                                int poison, int* out) {
-    emulation::options() = {seed, poison != 0};
+    emulation::options() = {seed, poison != 0, 64};
     for (const Case& each : kCases)
         if (!std::strcmp(each.name, name))
             return emulation::launch(name, each.kernel, 1, each.threads, each.dynamic_bytes, out)
