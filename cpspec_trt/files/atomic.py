@@ -4,6 +4,9 @@ A file or directory is written beside its final name and renamed when complete, 
 run leaves either what was there before or the whole new thing. What it had written so far stays
 under a hidden temporary name (``.<name>.<random>.part``); the next run that writes the same name
 removes it, and tells it from one that is still being written by the lock its writer holds.
+
+A symbolic link is followed: what it names is replaced. What is there and is no regular file (a device, a pipe) is
+never replaced but written to.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
@@ -31,11 +35,44 @@ class _Lock(Enum):
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; rename it onto ``path`` if the block succeeds, else remove it."""
-    with _temporary(path, directory=False) as temporary:
+    """Yield a temporary path beside ``path``; rename it onto ``path`` if the block succeeds, else remove it.
+
+    A device or a pipe cannot be replaced: then ``path`` itself is yielded, for the block to write straight through.
+
+    Raises:
+        OSError: the place cannot be written, or ``path`` is a directory.
+    """
+    if is_special(path):
+        yield path
+        return
+    target = _file_behind(path)
+    with _temporary(target, directory=False) as temporary:
         yield temporary
         _flush(temporary)
-        os.replace(temporary, path)
+        os.replace(temporary, target)
+
+
+def check_writable(path: Path) -> None:
+    """Find out whether ``atomic_file`` can write ``path``, creating missing parents and nothing else.
+
+    Raises:
+        OSError: as ``atomic_file`` would raise it.
+    """
+    if is_special(path):
+        if not os.access(path, os.W_OK):
+            raise _os_error(errno.EACCES, path)
+        return
+    with _temporary(_file_behind(path), directory=False):
+        pass
+
+
+def is_special(path: Path) -> bool:
+    """Whether ``path`` is there and is neither a regular file nor a directory: a device, a pipe, a socket."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def write_text_atomic(path: Path, text: str) -> None:
@@ -68,10 +105,25 @@ def scratch_directory(beside: Path) -> Iterator[Path]:
         yield temporary
 
 
+def _file_behind(path: Path) -> Path:
+    """``path`` with its symbolic links followed, also where nothing is there yet."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise _os_error(errno.EISDIR, path)
+    return target
+
+
+def _os_error(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))
+
+
 @contextmanager
 def _temporary(path: Path, directory: bool) -> Iterator[Path]:
     """A locked temporary file or directory beside ``path``, removed at the end unless it was renamed away."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as fault:
+        raise _os_error(errno.ENOTDIR, Path(fault.filename)) from None
     _remove_abandoned(path)
     temporary, lock = _create_locked(path, directory)
     try:

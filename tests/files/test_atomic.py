@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pty
 import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from cpspec_trt.files import atomic
-from cpspec_trt.files.atomic import atomic_directory, atomic_file, scratch_directory, write_text_atomic
+from cpspec_trt.files.atomic import (
+    atomic_directory,
+    atomic_file,
+    check_writable,
+    is_special,
+    scratch_directory,
+    write_text_atomic,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -122,6 +131,90 @@ def test_a_link_to_a_directory_stays_a_link(tmp_path: Path) -> None:
     fill(tmp_path / "engine", "new")
     assert (tmp_path / "engine").is_symlink()
     assert (tmp_path / "disk" / "inner" / "value").read_text() == "new"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_to_a_file_stays_a_link_and_what_it_names_is_written(tmp_path: Path, there: bool) -> None:
+    (tmp_path / "disk").mkdir()
+    if there:
+        (tmp_path / "disk" / "value").write_text("old")
+    (tmp_path / "middle").symlink_to("disk/value")
+    (tmp_path / "result").symlink_to(tmp_path / "middle")
+    check_writable(tmp_path / "result")
+    write_text_atomic(tmp_path / "result", "new")
+    assert (tmp_path / "result").is_symlink()
+    assert (tmp_path / "middle").is_symlink()
+    assert (tmp_path / "disk" / "value").read_text() == "new"
+    assert names(tmp_path / "disk") == ["value"]
+    assert names(tmp_path) == ["disk", "middle", "result"]
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to("pipe")
+    check_writable(tmp_path / "link")
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit(pipe.read_text)
+        write_text_atomic(tmp_path / "link", "through")
+        assert read.result(timeout=30) == "through"
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert names(tmp_path) == ["link", "pipe"]
+
+
+def test_a_device_stays_a_device() -> None:
+    ours, theirs = pty.openpty()  # a terminal: a device that a test may write to
+    device = Path(os.ttyname(theirs))
+    check_writable(device)
+    write_text_atomic(device, "shown")
+    assert os.read(ours, 100) == b"shown"
+    assert is_special(device)
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_an_open_descriptor_can_be_a_target(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    write_text_atomic(Path(f"/dev/fd/{writer}"), "piped")
+    assert os.read(reader, 100) == b"piped"
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.parametrize("kind", ["directory", "link to a directory"])
+def test_a_directory_is_never_replaced_by_a_file(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "engine").mkdir()
+    if kind != "directory":
+        (tmp_path / "engine").rename(tmp_path / "disk")
+        (tmp_path / "engine").symlink_to("disk")
+    before = names(tmp_path)
+    for write in (check_writable, lambda path: write_text_atomic(path, "x")):
+        with pytest.raises(IsADirectoryError, match="engine"):
+            write(tmp_path / "engine")
+    assert names(tmp_path) == before
+
+
+def test_asking_whether_a_file_can_be_written_leaves_it_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    check_writable(tmp_path / "old")
+    check_writable(tmp_path / "deep" / "er" / "new")
+    assert (tmp_path / "old").read_text() == "old"
+    assert names(tmp_path) == ["deep", "old"]
+    assert names(tmp_path / "deep" / "er") == []
+
+
+def test_a_place_that_cannot_be_written_is_known_before_it_is(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    faults = {
+        tmp_path / "file" / "inside": "Not a directory",
+        tmp_path / "file" / "deep" / "inside": "Not a directory",
+        tmp_path / ("x" * 250): "File name too long",  # too long for its temporary
+        Path("/proc/none/inside"): "No such file",
+    }
+    for path, reason in faults.items():
+        for write in (check_writable, lambda path: write_text_atomic(path, "x")):
+            with pytest.raises(OSError, match=reason):
+                write(path)
 
 
 def test_a_file_is_never_replaced_by_a_directory(tmp_path: Path) -> None:
