@@ -8,6 +8,8 @@ from cpspec_trt.errors import NumericError
 from cpspec_trt.kernels.philox import Purpose, gumbel_of, scalar_words, stream, token_words, uniform_of
 from cpspec_trt.kernels.protocol import F32, I64, U32, U64, ragged_slots
 
+WITHOUT_MASS = "a distribution without mass reached a categorical draw"
+
 
 def draw_rows(probabilities: F32, seeds: U64, streams: U32, frames: U32, codes: I64) -> None:
     """argmax over the support of log p(v) + g(v), ties to the lower index; see ``Kernels.draw``.
@@ -21,7 +23,7 @@ def draw_rows(probabilities: F32, seeds: U64, streams: U32, frames: U32, codes: 
     scores[rows, tokens] = np.log(probabilities[rows, tokens]) + noise
     np.argmax(scores, axis=1, out=codes)
     if (scores[np.arange(len(codes)), codes] == -np.inf).any():
-        raise NumericError("a distribution without mass reached a categorical draw")
+        raise NumericError(WITHOUT_MASS)
 
 
 def accept_greedy(targets: I64, drafts: I64, counts: I64, accepted: I64, codes: I64) -> None:

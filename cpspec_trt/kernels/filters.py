@@ -10,17 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from cpspec_trt.kernels.faults import ALL_MASKED, NOT_FINITE, SOUND
-from cpspec_trt.kernels.protocol import F32, GREEDY_BELOW, I32, I64, FilterRows
+from cpspec_trt.kernels.protocol import F32, GREEDY_BELOW, I32, I64, FilterRows, Logits
 
 
-def filter_rows(logits: F32, filters: FilterRows, probabilities: F32, errors: I32) -> None:
+def filter_rows(logits: Logits, filters: FilterRows, probabilities: F32, errors: I32) -> None:
     """See ``Kernels.filter``."""
     vocabulary = logits.shape[1]
     greedy = filters.temperature < np.float32(GREEDY_BELOW)
     temperature = filters.temperature.copy()
     temperature[greedy] = 1
     with np.errstate(over="ignore"):  # an overflow becomes inf, which flag_rows reports
-        shifted = logits / temperature[:, None]
+        shifted: F32 = np.asarray(logits, np.float32) / temperature[:, None]
     highest = flag_rows(shifted, errors)
     faulty = errors != SOUND
     shifted[faulty] = highest[faulty] = 0
@@ -44,10 +44,12 @@ def flag_rows(logits: F32, errors: I32) -> F32:
     return highest
 
 
-def argmax_rows(logits: F32, codes: I64, errors: I32) -> None:
+def argmax_rows(logits: Logits, codes: I64, errors: I32) -> None:
     """See ``Kernels.argmax``."""
-    flag_rows(logits, errors)
-    np.argmax(logits, axis=1, out=codes)
+    widened = np.asarray(logits, np.float32)
+    flag_rows(widened, errors)
+    np.argmax(widened, axis=1, out=codes)
+    codes[errors != SOUND] = -1
 
 
 def _filter_group(shifted: F32, rows: I64, count: int, top_p: F32, probabilities: F32) -> None:

@@ -10,7 +10,7 @@ from cpspec_trt.kernels import draws
 from cpspec_trt.kernels.faults import SOUND
 from cpspec_trt.kernels.filters import argmax_rows, filter_rows
 from cpspec_trt.kernels.philox import Purpose, stream
-from cpspec_trt.kernels.protocol import F32, I32, I64, U8, U32, U64, FilterRows
+from cpspec_trt.kernels.protocol import F32, I32, I64, U8, U32, U64, FilterRows, Logits, Rows, ragged_slots
 
 _ALIGNMENT = 64
 
@@ -29,7 +29,7 @@ class OracleKernels:
         self._row = aligned_empty(0)
         self._product = aligned_empty(0)
 
-    def grouped_heads(self, hidden: F32, hidden_rows: I64, head_rows: I64, heads: F32, logits: F32) -> None:
+    def grouped_heads(self, hidden: Rows, hidden_rows: I64, head_rows: I64, heads: Rows, logits: F32) -> None:
         """One matrix-vector product per row, always from and into the same two aligned buffers.
 
         BLAS may sum in another order for another shape or alignment. Here both are always the same, so a row's
@@ -41,20 +41,95 @@ class OracleKernels:
             self._product = aligned_empty(vocabulary)
         for out, (source, head) in enumerate(zip(hidden_rows.tolist(), head_rows.tolist(), strict=True)):
             self._row[:] = hidden[source]
-            np.dot(heads[head], self._row, out=self._product)
+            np.dot(np.asarray(heads[head], np.float32), self._row, out=self._product)
             logits[out] = self._product
 
-    def filter(self, logits: F32, filters: FilterRows, probabilities: F32, errors: I32) -> None:
+    def filter(self, logits: Logits, filters: FilterRows, probabilities: F32, errors: I32) -> None:
         """See ``Kernels.filter``."""
         filter_rows(logits, filters, probabilities, errors)
 
-    def argmax(self, logits: F32, codes: I64, errors: I32) -> None:
+    def argmax(self, logits: Logits, codes: I64, errors: I32) -> None:
         """See ``Kernels.argmax``."""
         argmax_rows(logits, codes, errors)
 
     def draw(self, probabilities: F32, seeds: U64, streams: U32, frames: U32, codes: I64) -> None:
         """See ``Kernels.draw``."""
         draws.draw_rows(probabilities, seeds, streams, frames, codes)
+
+    def sample(
+        self,
+        logits: Logits,
+        filters: FilterRows,
+        seeds: U64,
+        streams: U32,
+        frames: U32,
+        probabilities: F32 | None,
+        codes: I64,
+        errors: I32,
+    ) -> None:
+        """See ``Kernels.sample``."""
+        law = np.empty(logits.shape, np.float32) if probabilities is None else probabilities
+        filter_rows(logits, filters, law, errors)
+        codes[:] = -1
+        sound = np.flatnonzero(errors == SOUND)
+        drawn = np.empty(len(sound), np.int64)
+        draws.draw_rows(law[sound], seeds[sound], streams[sound], frames[sound], drawn)
+        codes[sound] = drawn
+
+    def draft(
+        self,
+        hidden: Rows,
+        hidden_rows: I64,
+        head_rows: I64,
+        heads: Rows,
+        filters: FilterRows,
+        seeds: U64,
+        streams: U32,
+        frames: U32,
+        logits: F32,
+        probabilities: F32,
+        codes: I64,
+        errors: I32,
+    ) -> None:
+        """See ``Kernels.draft``."""
+        self.grouped_heads(hidden, hidden_rows, head_rows, heads, logits)
+        self.sample(logits, filters, seeds, streams, frames, probabilities, codes, errors)
+
+    def score(
+        self,
+        hidden: Rows,
+        hidden_rows: I64,
+        head_rows: I64,
+        heads: Rows,
+        filters: FilterRows,
+        logits: F32,
+        probabilities: F32,
+        errors: I32,
+    ) -> None:
+        """See ``Kernels.score``."""
+        self.grouped_heads(hidden, hidden_rows, head_rows, heads, logits)
+        filter_rows(logits, filters, probabilities, errors)
+
+    def build_verify_input(
+        self,
+        tables: Sequence[Rows],
+        codes: I64,
+        last: I64,
+        rows: I64,
+        counts: I64,
+        drafts: I64,
+        fed: I64,
+        embeddings: Rows,
+    ) -> None:
+        """See ``Kernels.build_verify_input``."""
+        fed[:] = 0
+        embeddings[:] = 0
+        owner, offset = ragged_slots(counts)
+        fed[rows, 0] = codes[rows, last[rows]]
+        fed[rows[owner], 1 + offset] = drafts
+        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            for slot in range(count + 1):
+                embeddings[row, slot] = tables[last[row] + slot][fed[row, slot]]
 
     def accept_greedy(self, targets: I64, drafts: I64, counts: I64, accepted: I64, codes: I64) -> None:
         """See ``Kernels.accept_greedy``."""
@@ -75,9 +150,45 @@ class OracleKernels:
         """See ``Kernels.accept_rejection``."""
         draws.accept_rejection(target, draft, drafts, counts, last, seeds, frames, accepted, codes)
 
+    def accept_commit(
+        self,
+        target: F32,
+        draft: F32,
+        drafts: I64,
+        rows: I64,
+        counts: I64,
+        seeds: U64,
+        frames: U32,
+        hidden: Rows,
+        first_hidden: I64,
+        codes: I64,
+        last: I64,
+        context: Rows,
+        accepted: I64,
+        commits: I64,
+    ) -> None:
+        """See ``Kernels.accept_commit``."""
+        following = np.empty(len(counts), np.int64)
+        draws.accept_rejection(target, draft, drafts, counts, last[rows], seeds, frames, accepted, following)
+        owner, offset = ragged_slots(counts)
+        kept = offset < accepted[owner]
+        kept_rows = rows[owner][kept]
+        codes[kept_rows, last[kept_rows] + 1 + offset[kept]] = drafts[kept]
+        last[rows] += accepted + 1
+        codes[rows, last[rows]] = following
+        context[rows] = hidden[first_hidden + accepted]
+        commits[:] = 0
+        commits[rows] = accepted + 1
+
+    def copy_accepted_rows(self, caches: Sequence[Rows], rows: I64, counts: I64, first: I64, sources: I64) -> None:
+        """See ``Kernels.copy_accepted_rows``."""
+        owner, offset = ragged_slots(counts)
+        for cache in caches:
+            cache[rows[owner], :, first[owner] + offset] = cache[rows[owner], :, sources]
+
     def draw_talker(
         self,
-        logits: F32,
+        logits: Logits,
         seen: U8,
         penalty: F32,
         suppressed: U8,
@@ -91,21 +202,22 @@ class OracleKernels:
         errors: I32,
     ) -> None:
         """See ``Kernels.draw_talker``."""
+        scores = np.asarray(logits, np.float32)
         rows, tokens = np.nonzero(seen)
-        score = logits[rows, tokens]
-        logits[rows, tokens] = np.where(score < 0, score * penalty[rows], score / penalty[rows])
-        logits[:, suppressed != 0] = -np.inf
-        logits[ban_eos != 0, eos] = -np.inf
-        filter_rows(logits, filters, probabilities, errors)
-        codes[:] = -1
-        sound = np.flatnonzero(errors == SOUND)
-        drawn = np.empty(len(sound), np.int64)
-        streams = stream(Purpose.TALKER, np.zeros(len(sound), np.int64))
-        draws.draw_rows(probabilities[sound], seeds[sound], streams, frames[sound], drawn)
-        codes[sound] = drawn
+        score = scores[rows, tokens]
+        scores[rows, tokens] = np.where(score < 0, score * penalty[rows], score / penalty[rows])
+        scores[:, suppressed != 0] = -np.inf
+        scores[ban_eos != 0, eos] = -np.inf
+        streams = stream(Purpose.TALKER, np.zeros(len(codes), np.int64))
+        self.sample(scores, filters, seeds, streams, frames, probabilities, codes, errors)
 
-    def sum_codec_embeddings(self, tables: Sequence[F32], codes: I64, feedback: F32) -> None:
+    def gather_codec_embeddings(self, tables: Sequence[Rows], table_ids: I64, codes: I64, embeddings: Rows) -> None:
+        """See ``Kernels.gather_codec_embeddings``."""
+        for row, (table, code) in enumerate(zip(table_ids.tolist(), codes.tolist(), strict=True)):
+            embeddings[row] = tables[table][code]
+
+    def sum_codec_embeddings(self, tables: Sequence[Rows], codes: I64, feedback: F32) -> None:
         """See ``Kernels.sum_codec_embeddings``."""
         feedback[:] = tables[0][codes[:, 0]]
         for group in range(1, len(tables)):
-            feedback += tables[group][codes[:, group]]
+            feedback += np.asarray(tables[group][codes[:, group]], np.float32)
