@@ -9,13 +9,22 @@ from pathlib import Path
 from cpspec_trt.builder import onnxruntime as embedded
 from cpspec_trt.builder.backends import choose_backend
 from cpspec_trt.builder.exported import ExportedComponent, read_export
-from cpspec_trt.builder.placement import check_replaceable, keep_foreign_files, place
+from cpspec_trt.builder.preview import plan_checkpoint
 from cpspec_trt.builder.profiles import CODE2WAV, CODE_PREDICTOR, TALKER, THINKER, BuildLimits, BuildPlan, plan
 from cpspec_trt.checkpoint.reader import open_checkpoint
-from cpspec_trt.errors import EngineError
+from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.files.atomic import atomic_directory, scratch_directory
 from cpspec_trt.files.json_io import write_json_atomic
-from cpspec_trt.files.manifest import Manifest, describe_file, write_manifest
+from cpspec_trt.files.manifest import MANIFEST_NAME, Manifest, describe_file, read_manifest, write_manifest
+from cpspec_trt.files.placement import (
+    CONFIG_NAME,
+    ENGINE,
+    check_apart,
+    check_replaceable,
+    keep_foreign_files,
+    place,
+    written_to,
+)
 from cpspec_trt.graphs.export import directories_of, export_checkpoint
 
 COMPONENTS = (THINKER, TALKER, CODE_PREDICTOR, CODE2WAV)
@@ -34,7 +43,7 @@ class BuiltEngine:
 
 def engine_directory(engine_dir: Path, component: str) -> Path:
     """Where one component's engine goes: code2wav into a directory of that name, as ``audio_build`` does."""
-    if component == CODE2WAV and engine_dir.resolve().name != CODE2WAV:
+    if component == CODE2WAV and CODE2WAV not in (engine_dir.name, engine_dir.resolve().name):
         return engine_dir / CODE2WAV
     return engine_dir
 
@@ -55,7 +64,7 @@ def build_engine(
         link_weights: share the weights' bytes with the export; only if the export will not change any more.
 
     Raises:
-        UsageError: limits that fit no engine, or no such directory.
+        UsageError: limits that fit no engine, no such directory, or an engine directory that must not be replaced.
         EngineError: the export is damaged, or the engine cannot be written or loaded.
         UnsupportedError: another system's export, or a backend this release lacks.
     """
@@ -70,13 +79,12 @@ def build_exported(
     name, note = choose_backend(backend)
     build_plan = plan(exported.config, exported.inputs, limits)
     target = engine_directory(engine_dir, build_plan.component)
-    try:
-        check_replaceable(target)
+    with written_to(target, "engine"):
+        check_replaceable(target, ENGINE)
+        check_apart(exported.directory, target)
         with atomic_directory(target) as directory:
             manifest = _fill(directory, exported, build_plan, name, link_weights)
-            keep_foreign_files(target, directory)
-    except OSError as fault:
-        raise EngineError(f"{target}: the engine cannot be written: {fault}; check the place and its space") from fault
+            keep_foreign_files(target, directory, ENGINE, _written_by_a_build(target))
     return BuiltEngine(target, build_plan, manifest, (*build_plan.notes, *([note] if note else [])))
 
 
@@ -104,12 +112,34 @@ def build_checkpoint(
         UsageError, EngineError, UnsupportedError: as ``build_engine``.
     """
     choose_backend(backend)
-    for component in directories_of(open_checkpoint(checkpoint)):
-        check_replaceable(engine_root / component)
+    plan_checkpoint(checkpoint, limits)
+    _check_places(directories_of(open_checkpoint(checkpoint)), engine_root, onnx_dir)
     if onnx_dir is not None:
         return _export_and_build(checkpoint, engine_root, limits, backend, onnx_dir, False, progress)
-    with scratch_directory(engine_root / "onnx") as scratch:
+    with written_to(engine_root, "engines"), scratch_directory(engine_root / "onnx") as scratch:
         return _export_and_build(checkpoint, engine_root, limits, backend, scratch, True, progress)
+
+
+def _check_places(directories: Mapping[str, str], engine_root: Path, onnx_dir: Path | None) -> None:
+    """Everything that can be wrong with the two roots, before the first byte is written.
+
+    Raises:
+        UsageError: a directory must not be replaced, two would lie in one another, or an engine of another family is
+            in the root, which the runtime would find there.
+    """
+    with written_to(engine_root, "engines"):
+        for component in directories:
+            check_replaceable(engine_root / component, ENGINE)
+        for other in (name for name in COMPONENTS if name not in directories):
+            if (engine_root / other / MANIFEST_NAME).exists():
+                raise UsageError(
+                    f"{engine_root / other}: is an engine that this checkpoint does not have; "
+                    "remove it or choose another --engineDir"
+                )
+    if onnx_dir is not None:
+        for exported in directories.values():
+            for component in directories:
+                check_apart(onnx_dir / exported, engine_root / component)
 
 
 def _export_and_build(
@@ -138,7 +168,8 @@ def _fill(
     sidecars = [directory / path.name for path in exported.sidecars()]
     for path in sidecars:
         place(exported.directory / path.name, path, link_weights)
-    write_json_atomic(directory / "config.json", {**exported.config_json, "builder_config": dict(build_plan.limits)})
+    config = directory / CONFIG_NAME
+    write_json_atomic(config, {**exported.config_json, "builder_config": dict(build_plan.limits)})
     manifest = Manifest(
         backend=backend,
         backend_version=embedded.backend_version(),
@@ -151,7 +182,16 @@ def _fill(
         profiles=build_plan.profiles,
         limits=build_plan.limits,
         files=tuple(describe_file(path) for path in files),
-        sidecars=tuple(describe_file(path) for path in sidecars),
+        sidecars=tuple(describe_file(path) for path in (config, *sidecars)),
     )
     write_manifest(directory, manifest)
     return manifest
+
+
+def _written_by_a_build(directory: Path) -> set[str]:
+    names = {MANIFEST_NAME, CONFIG_NAME}
+    try:
+        manifest = read_manifest(directory)
+    except EngineError:  # no manifest or a damaged one: nothing else is known to be ours, so everything is kept
+        return names
+    return names | {file.name for file in (*manifest.files, *manifest.sidecars)}

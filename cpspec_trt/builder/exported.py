@@ -22,7 +22,8 @@ from cpspec_trt.files.engine_config import (
     read_component_config,
 )
 from cpspec_trt.files.json_io import read_json
-from cpspec_trt.files.manifest import TensorInfo
+from cpspec_trt.files.manifest import MANIFEST_NAME, TensorInfo
+from cpspec_trt.files.placement import CONFIG_NAME, MODEL_NAME
 from cpspec_trt.files.sidecars import (
     CODE_PREDICTOR_SIDECARS,
     OMNI_TALKER_SIDECARS,
@@ -34,9 +35,8 @@ from cpspec_trt.files.sidecars import (
     read_thinker_sidecars,
 )
 
-MODEL_NAME = "model.onnx"
 _SIDECAR_SUFFIXES = (".safetensors", ".json", ".txt", ".jinja")
-_NOT_SIDECARS = ("config.json", "engine_manifest.json")
+_NOT_SIDECARS = (CONFIG_NAME, MANIFEST_NAME)
 _PRECISIONS = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 _EXPORT = "export it again with cpspec-export CHECKPOINT ONNX_DIR"
 

@@ -8,9 +8,9 @@ import onnx
 import onnxruntime
 
 from cpspec_trt.builder.exported import ExportedComponent, external_fields
-from cpspec_trt.builder.placement import place
 from cpspec_trt.builder.profiles import CODE2WAV
 from cpspec_trt.errors import EngineError
+from cpspec_trt.files.placement import place
 
 BACKEND = "onnxruntime"
 _ERRORS_ONLY = 3

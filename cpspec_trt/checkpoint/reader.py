@@ -23,6 +23,8 @@ TOKENIZER_FILES = (
     "chat_template.jinja",
     "chat_template.json",
 )
+#: Every file that may stand beside the first language model.
+COMPANION_FILES = (*TOKENIZER_FILES, "generation_config.json", "vocabulary.txt")
 _BLOCK_BYTES = 1 << 20
 
 
@@ -51,8 +53,7 @@ class Checkpoint:
 
     def companion_files(self) -> list[Path]:
         """Files that belong beside the first language model: the tokenizer's, and optional ones if they are there."""
-        names = (*TOKENIZER_FILES, "generation_config.json", "vocabulary.txt")
-        return [self.directory / name for name in names if (self.directory / name).is_file()]
+        return [self.directory / name for name in COMPANION_FILES if (self.directory / name).is_file()]
 
     def fingerprint(self) -> str:
         """SHA-256 (hex) over names, sizes and contents of both configs and all weight files, read in blocks."""

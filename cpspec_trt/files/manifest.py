@@ -85,7 +85,8 @@ class Manifest:
     """The whole manifest.
 
     ``limits`` repeats the builder's sizes (max_batch_size, max_input_len, …); ``files`` are those the
-    backend opens; ``sidecars`` are the tables, tokenizer and sampling files the build put beside them.
+    backend opens; ``sidecars`` is everything else the build put beside them: ``config.json`` and the
+    tables, tokenizer and sampling files.
     """
 
     backend: str
@@ -99,7 +100,7 @@ class Manifest:
     profiles: tuple[Profile, ...]
     limits: Mapping[str, int]
     files: tuple[EngineFile, ...]
-    sidecars: tuple[EngineFile, ...] = ()
+    sidecars: tuple[EngineFile, ...]
 
     def profile(self, name: ProfileName) -> Profile:
         """The profile of that name; every engine has both."""
@@ -145,20 +146,23 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def check_files(directory: Path, manifest: Manifest, full: bool = False) -> None:
-    """Compare the engine's files with the manifest: sizes and headers, or with ``full`` all bytes and the sidecars too.
+    """Compare every file of the build with the manifest: sizes and the first MiB, or with ``full`` all bytes.
 
     Raises:
-        EngineError: a file is missing, truncated or was changed since the build.
+        EngineError: a file is missing, cannot be read, or was truncated or changed since the build.
     """
     rebuild = f"rebuild it with cpspec-build --engineDir {directory}"
-    for expected in (*manifest.files, *manifest.sidecars) if full else manifest.files:
+    for expected in (*manifest.files, *manifest.sidecars):
         path = directory / expected.name
         if not path.is_file():
             raise EngineError(f"{path}: the engine file is missing; {rebuild}")
         size = path.stat().st_size
         if size != expected.bytes:
             raise EngineError(f"{path}: has {size} bytes, the manifest says {expected.bytes}; {rebuild}")
-        digest, wanted = _digest(path, full), expected.sha256 if full else expected.header_sha256
+        try:
+            digest, wanted = _digest(path, full), expected.sha256 if full else expected.header_sha256
+        except OSError as fault:
+            raise EngineError(f"{path}: cannot be read: {fault.strerror}; make it readable") from None
         if digest != wanted:
             raise EngineError(f"{path}: its content is not what was built (sha256 differs); {rebuild}")
 
@@ -205,6 +209,8 @@ def _from_json(value: dict[str, Any], path: Path) -> Manifest:
     profiles = tuple(_profile(name, value["profiles"][name], inputs) for name in ("context", "generation"))
     files = tuple(_engine_file(item) for item in value["files"])
     sidecars = tuple(_engine_file(item) for item in value["sidecars"])
+    if "config.json" not in {file.name for file in sidecars}:
+        raise ValueError("it does not list config.json")
     limits = MappingProxyType({str(key): int(number) for key, number in value["limits"].items()})
     return Manifest(
         text("backend"), text("backend_version"), text("component"), text("model"), text("checkpoint_fingerprint"),

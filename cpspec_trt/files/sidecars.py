@@ -1,6 +1,7 @@
 """The tables beside an engine: embeddings, projections and heads that the runtime applies itself.
 
-File and tensor names are those of the reference system, so its tools and ours read each other's tables:
+File and tensor names are those of the reference system. Ours are written as F32 and read as F32, F16 or BF16; the
+reference's runtime wants FP16, so its tables can be read here, and ours must be converted before it takes them.
 
 =====================================  ==========================================================
 ``embedding.safetensors``              ``embedding`` [vocabulary, width] of the Talker's codes or the Thinker's text
@@ -41,6 +42,9 @@ TALKER_SIDECARS = (EMBEDDING, TEXT_EMBEDDING, TEXT_PROJECTION)
 THINKER_SIDECARS = (EMBEDDING,)
 OMNI_TALKER_SIDECARS = (EMBEDDING, TEXT_PROJECTION, HIDDEN_PROJECTION)
 CODE_PREDICTOR_SIDECARS = (CODEC_EMBEDDINGS, LM_HEADS)
+ALL_SIDECARS = (
+    EMBEDDING, TEXT_EMBEDDING, TEXT_PROJECTION, HIDDEN_PROJECTION, CODEC_EMBEDDINGS, LM_HEADS, PROJECTION
+)  # fmt: skip
 PROJECTION_TENSORS = ("linear_fc1.weight", "linear_fc1.bias", "linear_fc2.weight", "linear_fc2.bias")
 
 Array = NDArray[np.float32]

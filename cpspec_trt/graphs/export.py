@@ -8,11 +8,20 @@ from types import MappingProxyType
 
 from cpspec_trt.checkpoint.family import QWEN3_OMNI
 from cpspec_trt.checkpoint.qwen3_omni import has_audio_output
-from cpspec_trt.checkpoint.reader import Checkpoint, open_checkpoint
+from cpspec_trt.checkpoint.reader import COMPANION_FILES, Checkpoint, open_checkpoint
 from cpspec_trt.errors import UsageError
 from cpspec_trt.files.atomic import atomic_directory
 from cpspec_trt.files.engine_config import to_json
 from cpspec_trt.files.json_io import write_json_atomic
+from cpspec_trt.files.placement import (
+    CONFIG_NAME,
+    EXPORT,
+    MODEL_NAME,
+    check_replaceable,
+    keep_foreign_files,
+    written_to,
+)
+from cpspec_trt.files.sidecars import ALL_SIDECARS
 from cpspec_trt.graphs.component import Component
 from cpspec_trt.graphs.omni_components import omni_components
 from cpspec_trt.graphs.tts_components import tts_components
@@ -25,7 +34,7 @@ DIRECTORIES: Mapping[str, str] = MappingProxyType(
 OMNI_DIRECTORIES: Mapping[str, str] = MappingProxyType(
     {"thinker": "thinker", "talker": "talker", "code_predictor": "code_predictor", "code2wav": "code2wav"}
 )
-GRAPH_NAME = "model.onnx"
+_WRITTEN = frozenset({MODEL_NAME, f"{MODEL_NAME}.data", CONFIG_NAME, *ALL_SIDECARS, *COMPANION_FILES})
 
 
 def directories_of(checkpoint: Checkpoint) -> Mapping[str, str]:
@@ -53,8 +62,8 @@ def read_components(checkpoint: Checkpoint, fingerprint: str) -> dict[str, Compo
 def export_checkpoint(checkpoint: Path, onnx_dir: Path, components: Sequence[str] | None = None) -> dict[str, Path]:
     """Write one directory per component into ``onnx_dir``, each swapped in as a whole.
 
-    Everything is checked before the first byte is written. Memory stays near the largest single
-    tensor, whatever the size of the checkpoint.
+    Everything is checked before the first byte is written. Files that no export wrote are kept. Memory stays
+    near the largest single tensor as float32, whatever the size of the checkpoint.
 
     Args:
         checkpoint: a Qwen3-TTS CustomVoice or VoiceDesign checkpoint, or a Qwen3-Omni checkpoint.
@@ -67,18 +76,19 @@ def export_checkpoint(checkpoint: Path, onnx_dir: Path, components: Sequence[str
     Raises:
         CheckpointError: a file, a configuration value or a tensor is missing or damaged.
         UnsupportedError: a kind of checkpoint or a feature that this release does not implement.
-        UsageError: an unknown component, or ``onnx_dir`` holds something that is no export.
+        UsageError: an unknown component, or a directory that must not be replaced.
+        EngineError: the export cannot be written.
     """
     opened = open_checkpoint(checkpoint)
     directories = directories_of(opened)
     targets = _targets(onnx_dir, directories, tuple(directories) if components is None else components)
     found = read_components(opened, opened.fingerprint())
     for name, directory in targets.items():
-        component = found[name]
-        with atomic_directory(directory) as new:
-            component.author.save(new / GRAPH_NAME)
-            component.write_companions(new)
-            write_json_atomic(new / "config.json", to_json(component.config))
+        with written_to(directory, "export"), atomic_directory(directory) as new:
+            found[name].author.save(new / MODEL_NAME)
+            found[name].write_companions(new)
+            write_json_atomic(new / CONFIG_NAME, to_json(found[name].config))
+            keep_foreign_files(directory, new, EXPORT, _WRITTEN)
     return targets
 
 
@@ -89,17 +99,9 @@ def _targets(onnx_dir: Path, directories: Mapping[str, str], components: Sequenc
             fault = "is not in this checkpoint" if component in OMNI_DIRECTORIES else "is unknown"
             raise UsageError(f"component {component!r} {fault}; choose from {', '.join(directories)}")
         directory = onnx_dir / directories[component]
-        _check_replaceable(directory)
+        with written_to(directory, "export"):
+            check_replaceable(directory, EXPORT)
         targets[component] = directory
     if not targets:
         raise UsageError(f"no component is selected; choose from {', '.join(directories)}")
     return targets
-
-
-def _check_replaceable(directory: Path) -> None:
-    """Refuse to swap out a directory that some other program or person filled."""
-    for parent in (directory, *directory.parents):
-        if parent.exists() and not parent.is_dir():
-            raise UsageError(f"{parent}: is a file, so {directory} cannot be made; choose another ONNX_DIR")
-    if directory.is_dir() and any(directory.iterdir()) and not (directory / GRAPH_NAME).is_file():
-        raise UsageError(f"{directory}: holds something else than an export; choose another ONNX_DIR or remove it")

@@ -16,6 +16,7 @@ from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.pipelines.events import Silence
 from cpspec_trt.text.tokenizer import load_tokenizer
 from tests.conftest import Maker
+from tests.engine_edits import accept_edits
 
 TEXT = "your doctor has a new white dog"
 
@@ -165,6 +166,7 @@ def test_a_request_that_fails_leaves_nothing_behind(tmp_path: Path, demo_engines
     table["text_embedding"][poisoned] = np.nan
     path.unlink()
     safetensors.numpy.save_file(table, path)
+    accept_edits(copy / "talker")
     tts = TTS(copy, threads=1)
     call: dict[str, Any] = {"speaker": "ryan", "speculate": 3, "max_frames": 6}
     before = tts.speak(TEXT, **call)

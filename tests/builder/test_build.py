@@ -73,7 +73,8 @@ def test_the_manifest_says_what_the_engine_is(tmp_path: Path) -> None:
         path = tmp_path / "code_predictor" / file["name"]
         assert (file["bytes"], file["sha256"]) == (path.stat().st_size, sha256(path))
     assert [file["name"] for file in value["files"]] == ["llm.onnx", "llm.onnx.data"]
-    assert [file["name"] for file in value["sidecars"]] == ["codec_embeddings.safetensors", "lm_heads.safetensors"]
+    tables = ["codec_embeddings.safetensors", "lm_heads.safetensors"]
+    assert [file["name"] for file in value["sidecars"]] == ["config.json", *tables]
 
 
 def test_the_manifest_that_is_read_back_is_the_plan(tmp_path: Path) -> None:
@@ -111,6 +112,14 @@ def test_code2wav_goes_into_a_directory_of_its_name(tmp_path: Path) -> None:
     assert names(tmp_path / "engines" / "code2wav") == [
         "code2wav.onnx", "code2wav.onnx.data", "config.json", "engine_manifest.json",
     ]  # fmt: skip
+
+
+def test_a_link_called_code2wav_is_its_directory(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "code2wav").symlink_to("disk", target_is_directory=True)
+    source = tiny_exports.write_code2wav(tmp_path / "onnx")
+    assert build_engine(source, tmp_path / "code2wav", LIMITS).directory == tmp_path / "code2wav"
+    assert "code2wav.onnx" in names(tmp_path / "disk")
 
 
 def test_a_rebuild_drops_stale_files_and_keeps_those_of_the_user(tmp_path: Path) -> None:
@@ -182,7 +191,7 @@ def test_a_failed_build_leaves_the_old_engine_and_nothing_else(tmp_path: Path) -
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(EngineError, match=r"file/talker: the engine cannot be written"):
+    with pytest.raises(UsageError, match=r"file: is a file, so .*file/talker cannot be made"):
         build_engine(tiny_exports.write_talker(tmp_path / "onnx"), tmp_path / "file" / "talker", LIMITS)
 
 
@@ -259,6 +268,47 @@ def test_a_place_that_holds_something_else_is_refused_before_the_export(tmp_path
     with pytest.raises(UsageError, match=r"code2wav: holds directories \(music\)"):
         build_checkpoint(DEMO, tmp_path / "engines", dict.fromkeys(COMPONENTS, BuildLimits()), progress=lines.append)
     assert lines == []
+
+
+def test_an_engine_is_never_built_into_its_own_export(tmp_path: Path) -> None:
+    source = tiny_exports.write_talker(tmp_path / "onnx")
+    before = {path.name: sha256(path) for path in source.iterdir()}
+    for target in (source, source / "engine"):
+        with pytest.raises(UsageError, match=r"holds an export \(model.onnx\)|different directories"):
+            build_engine(source, target, LIMITS)
+    assert {path.name: sha256(path) for path in source.iterdir()} == before
+
+
+@pytest.mark.parametrize("onnx", ["engines", "engines/talker"])
+def test_engines_and_a_kept_export_of_a_checkpoint_lie_apart(tmp_path: Path, onnx: str) -> None:
+    with pytest.raises(UsageError, match="give --engineDir and --onnxDir different directories"):
+        build_checkpoint(DEMO, tmp_path / "engines", dict.fromkeys(COMPONENTS, BuildLimits()), onnx_dir=tmp_path / onnx)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("component", "limits"),
+    [("talker", BuildLimits(max_kv_cache_capacity=512)), ("code_predictor", BuildLimits(max_input_len=1))],
+)
+def test_limits_that_fit_no_engine_are_refused_before_the_export(
+    tmp_path: Path, component: str, limits: BuildLimits
+) -> None:
+    lines: list[str] = []
+    with pytest.raises(UsageError, match="--maxInputLen"):
+        build_checkpoint(
+            DEMO,
+            tmp_path / "engines",
+            dict.fromkeys(COMPONENTS, BuildLimits()) | {component: limits},
+            progress=lines.append,
+        )
+    assert (lines, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_an_engine_of_another_family_in_the_root_is_refused(tmp_path: Path) -> None:
+    build_engine(tiny_exports.write_thinker(tmp_path / "onnx"), tmp_path / "engines" / "thinker", LIMITS)
+    with pytest.raises(UsageError, match=r"engines/thinker: is an engine that this checkpoint does not have; remove"):
+        build_checkpoint(DEMO, tmp_path / "engines", dict.fromkeys(COMPONENTS, BuildLimits()))
+    assert names(tmp_path / "engines") == ["thinker"]
 
 
 def interrupted(mode: str, directory: Path) -> dict[str, Any]:

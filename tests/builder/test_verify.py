@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
 
 def flip_last_byte(path: Path) -> None:
     content = bytearray(path.read_bytes())
-    content[-1] ^= 1
+    content[-1 if content[-1:] != b"\n" else content.rindex(b"1")] ^= 1  # a config stays JSON
     path.write_bytes(content)
 
 
@@ -34,7 +34,9 @@ def test_untouched_engines_pass_one_by_one_or_as_a_root(root: Path) -> None:
     assert [path for path, _ in verify_engines(root / "talker")] == [root / "talker"]
 
 
-@pytest.mark.parametrize("name", ["llm.onnx", "llm.onnx.data", "text_embedding.safetensors", "generation_config.json"])
+@pytest.mark.parametrize(
+    "name", ["llm.onnx", "llm.onnx.data", "text_embedding.safetensors", "generation_config.json", "config.json"]
+)
 def test_one_changed_byte_anywhere_is_found(root: Path, name: str) -> None:
     flip_last_byte(root / "talker" / name)
     with pytest.raises(EngineError, match=f"{name}: its content is not what was built"):

@@ -34,6 +34,14 @@ def test_a_checkpoint_is_exported_and_each_directory_is_printed(tmp_path: Path) 
         assert (directory / "model.onnx").is_file()
 
 
+def test_an_engine_directory_is_no_place_for_an_export(tmp_path: Path) -> None:
+    (tmp_path / "llm").mkdir()
+    (tmp_path / "llm" / "engine_manifest.json").write_text("{}")
+    result = run(DEMO_VOICE, tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {tmp_path}/llm: holds an engine (engine_manifest.json)")
+
+
 def test_components_select_what_is_written(tmp_path: Path) -> None:
     assert run(DEMO_VOICE, tmp_path, "--components=code_predictor, code2wav").returncode == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == ["code2wav", "code_predictor"]
@@ -75,7 +83,7 @@ def bare_checkpoint(directory: Path) -> Path:
     [
         ([], 2, "error: Missing argument 'CKPT'; see --help"),
         (["{voice}"], 2, "error: Missing argument 'ONNX_DIR'; see --help"),
-        (["{voice}", "{tmp}/onnx", "--componnets=talker"], 2, "error: No such option '--componnets'. Did you mean"),
+        (["{voice}", "{tmp}/onnx", "--componnets=talker"], 2, "error: No such option"),
         (["{voice}", "{tmp}/onnx", "--components=thinker"], 2, "error: component 'thinker' is not in this checkpo"),
         (["{voice}", "{tmp}/onnx", "--components=vocoder"], 2, "error: component 'vocoder' is unknown; choose from t"),
         (["{tmp}/nowhere", "{tmp}/onnx"], 1, "error: {tmp}/nowhere: is not a directory; pass the directory of"),

@@ -40,7 +40,7 @@ MANIFEST = Manifest(
     ),
     limits={"max_batch_size": 4},
     files=(EngineFile("llm.onnx", 3, "00", "00"),),
-    sidecars=(EngineFile("lm_heads.safetensors", 5, "11", "11"),),
+    sidecars=(EngineFile("config.json", 2, "22", "22"), EngineFile("lm_heads.safetensors", 5, "11", "11")),
 )
 
 
@@ -129,6 +129,7 @@ def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
         (lambda v: v["files"][0].update(name="../../etc/passwd"), "'../../etc/passwd' is not a plain file name"),
         (lambda v: v["files"][0].update(name=""), "'' is not a plain file name"),
         (lambda v: v["sidecars"][0].update(bytes="many"), "the manifest is damaged"),
+        (lambda v: v["sidecars"].pop(0), "it does not list config.json"),
         (lambda v: v.update(limits=[1]), "the manifest is damaged"),
         (lambda v: v.update(files=7), "the manifest is damaged"),
     ],
@@ -155,12 +156,17 @@ def test_size_and_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
     )
 
 
+FILES = ("llm.onnx.data", "config.json", "lm_heads.safetensors")
+LARGE = ("llm.onnx.data", "lm_heads.safetensors")
+
+
 @pytest.fixture
 def engine(tmp_path: Path) -> tuple[Path, Manifest]:
     (tmp_path / "llm.onnx.data").write_bytes(b"w" * ((1 << 20) + 10))
-    (tmp_path / "lm_heads.safetensors").write_bytes(b"heads")
-    files = (describe_file(tmp_path / "llm.onnx.data"),)
-    return tmp_path, replace(MANIFEST, files=files, sidecars=(describe_file(tmp_path / "lm_heads.safetensors"),))
+    (tmp_path / "lm_heads.safetensors").write_bytes(b"h" * ((1 << 20) + 10))
+    (tmp_path / "config.json").write_bytes(b"{}")
+    engine, *sidecars = (describe_file(tmp_path / name) for name in FILES)
+    return tmp_path, replace(MANIFEST, files=(engine,), sidecars=tuple(sidecars))
 
 
 def overwrite(path: Path, position: int) -> None:
@@ -174,35 +180,30 @@ def test_untouched_files_pass_both_checks(engine: tuple[Path, Manifest]) -> None
     check_files(*engine, full=True)
 
 
-def test_a_missing_or_truncated_file_is_named(engine: tuple[Path, Manifest]) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_or_truncated_file_is_named(engine: tuple[Path, Manifest], name: str) -> None:
     directory, manifest = engine
-    with (directory / "llm.onnx.data").open("r+b") as stream:
-        stream.truncate(100)
-    with pytest.raises(EngineError, match=r"llm.onnx.data: has 100 bytes, the manifest says 1048586; rebuild it with"):
+    with (directory / name).open("r+b") as stream:
+        stream.truncate(1)
+    with pytest.raises(EngineError, match=rf"{name}: has 1 bytes, the manifest says \d+; rebuild it with"):
         check_files(directory, manifest)
-    (directory / "llm.onnx.data").unlink()
-    with pytest.raises(EngineError, match=r"llm.onnx.data: the engine file is missing"):
-        check_files(directory, manifest)
-
-
-def test_a_change_in_the_first_mebibyte_is_seen_at_load(engine: tuple[Path, Manifest]) -> None:
-    directory, manifest = engine
-    overwrite(directory / "llm.onnx.data", 1000)
-    with pytest.raises(EngineError, match="its content is not what was built"):
+    (directory / name).unlink()
+    with pytest.raises(EngineError, match=f"{name}: the engine file is missing"):
         check_files(directory, manifest)
 
 
-def test_a_later_change_is_seen_by_the_full_check(engine: tuple[Path, Manifest]) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_a_change_in_the_first_mebibyte_is_seen_at_load(engine: tuple[Path, Manifest], name: str) -> None:
     directory, manifest = engine
-    overwrite(directory / "llm.onnx.data", (1 << 20) + 5)
+    overwrite(directory / name, 0)
+    with pytest.raises(EngineError, match=f"{name}: its content is not what was built"):
+        check_files(directory, manifest)
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_later_change_is_seen_by_the_full_check(engine: tuple[Path, Manifest], name: str) -> None:
+    directory, manifest = engine
+    overwrite(directory / name, (1 << 20) + 5)
     check_files(directory, manifest)
-    with pytest.raises(EngineError, match="its content is not what was built"):
-        check_files(directory, manifest, full=True)
-
-
-def test_tables_are_part_of_the_full_check_only(engine: tuple[Path, Manifest]) -> None:
-    directory, manifest = engine
-    overwrite(directory / "lm_heads.safetensors", 0)
-    check_files(directory, manifest)
-    with pytest.raises(EngineError, match=r"lm_heads.safetensors: its content is not what was built"):
+    with pytest.raises(EngineError, match=f"{name}: its content is not what was built"):
         check_files(directory, manifest, full=True)

@@ -123,20 +123,36 @@ def test_only_selected_components_are_written(checkpoint: Path, tmp_path: Path) 
     assert [file.name for file in tmp_path.iterdir()] == ["code_predictor"]
 
 
-def test_a_second_export_replaces_the_first_as_a_whole(checkpoint: Path, tmp_path: Path) -> None:
+def test_a_second_export_replaces_the_first_and_keeps_files_of_the_user(checkpoint: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "code_predictor"
     export_checkpoint(checkpoint, tmp_path, ["code_predictor"])
-    (tmp_path / "code_predictor" / "stale.safetensors").write_bytes(b"")
+    first = names_in(directory)
+    for name in ("text_embedding.safetensors", "vocabulary.txt", "thesis.tex"):
+        (directory / name).write_text("old")
     export_checkpoint(checkpoint, tmp_path, ["code_predictor"])
-    assert not (tmp_path / "code_predictor" / "stale.safetensors").exists()
+    assert names_in(directory) == first | {"thesis.tex"}
     assert [file.name for file in tmp_path.iterdir()] == ["code_predictor"]
 
 
-def test_a_directory_of_somebody_else_is_not_replaced(checkpoint: Path, tmp_path: Path) -> None:
-    (tmp_path / "llm").mkdir()
-    (tmp_path / "llm" / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match=r"llm: holds something else than an export; choose another ONNX_DIR"):
+@pytest.mark.parametrize(
+    ("there", "message"),
+    [
+        (("model.onnx", "config.json", "years/of/work.tex"), r"llm: holds directories \(years\)"),
+        (("llm.onnx", "config.json", "engine_manifest.json"), r"llm: holds an engine \(engine_manifest.json\)"),
+        (("model.safetensors", "config.json"), "llm: has a config.json but no model.onnx"),
+        (("tokenizer_config.json",), "llm/tokenizer_config.json: the export has a file of this name too"),
+    ],
+)
+def test_what_no_export_wrote_is_never_lost(
+    checkpoint: Path, tmp_path: Path, there: tuple[str, ...], message: str
+) -> None:
+    for name in there:
+        (tmp_path / "llm" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "llm" / name).write_text(name)
+    with pytest.raises(UsageError, match=message):
         export_checkpoint(checkpoint, tmp_path, ALL)
-    assert names_in(tmp_path) == {"llm/thesis.tex"}
+    assert names_in(tmp_path) == {f"llm/{name}" for name in there}
+    assert all((tmp_path / "llm" / name).read_text() == name for name in there)
 
 
 def test_a_file_in_the_way_is_named(checkpoint: Path, tmp_path: Path) -> None:
