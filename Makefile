@@ -10,11 +10,15 @@ SPEAKER ?= vivian
 export TEXT SPEAKER
 PYTEST_WORKERS ?= auto
 
-.PHONY: setup demo test test-long test-reference lint goldens clean
+KERNEL_SOURCES := $(wildcard plugins/CMakeLists.txt plugins/include/cpspec/* plugins/core/* plugins/cpu/*)
+
+.PHONY: setup kernels demo test test-long test-reference lint goldens clean
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml
+kernels: setup  ## compile the CPU kernels again where their sources changed
+
+$(VENV)/.ready: pyproject.toml $(KERNEL_SOURCES)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "error: Python 3.11 or newer is needed; run make PYTHON=/path/to/python3.11 setup"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
