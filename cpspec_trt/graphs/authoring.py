@@ -1,8 +1,8 @@
 """Writes an ONNX graph node by node, and its weights one at a time.
 
 Everything in ``graphs/`` describes its model through ``GraphAuthor``: values are plain names, a
-weight is a promise that is only loaded when the file is written, and ``save`` never holds more than
-one weight in memory.
+weight is a promise that is only loaded when the file is written, and ``save`` holds one weight at a time,
+once, whatever the order of its elements.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 24
 DATA_ALIGNMENT = 4096  # a page, so that a reader can map any weight directly
+_BLOCK_ELEMENTS = 1 << 22  # 16 MiB of float32
 
 Dim = int | str
 
@@ -119,7 +120,7 @@ class GraphAuthor:
     def save(self, path: Path) -> None:
         """Write ``path`` and its external data ``<path>.data``, check both, then move them into place.
 
-        Peak memory is the largest single weight plus the graph itself.
+        Peak memory is what ``load`` of the largest weight takes, plus a block and the graph itself.
 
         Raises:
             ValueError: a weight loaded with another shape or dtype than declared.
@@ -185,12 +186,23 @@ def _write_external(weight: Weight, stream: BinaryIO, location: str) -> onnx.Ten
         raise ValueError(f"weight {weight.name!r} was declared float32 {list(weight.shape)} and loaded as {found}")
     stream.write(b"\0" * (-stream.tell() % DATA_ALIGNMENT))
     offset = stream.tell()
-    stream.write(np.ascontiguousarray(array, "<f4").data)
+    for block in _row_blocks(array):
+        stream.write(np.ascontiguousarray(block, "<f4").data)
     proto = onnx.TensorProto(name=weight.name, data_type=TensorProto.FLOAT, dims=weight.shape)
     proto.data_location = TensorProto.EXTERNAL
     for key, value in (("location", location), ("offset", offset), ("length", stream.tell() - offset)):
         proto.external_data.add(key=key, value=str(value))
     return proto
+
+
+def _row_blocks(array: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
+    """``array`` in parts along its first axis: a transposed matrix must be copied, but never as a whole."""
+    if array.flags.c_contiguous:
+        yield array
+        return
+    rows = max(_BLOCK_ELEMENTS * len(array) // array.size, 1)
+    for start in range(0, len(array), rows):
+        yield array[start : start + rows]
 
 
 def _onnx_type(dtype: DTypeLike) -> int:

@@ -52,6 +52,20 @@ def test_a_transposed_view_is_written_in_its_own_order(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded["matrix"], MATRIX)
 
 
+@pytest.mark.parametrize("elements", [1, 5, 12, 1000])
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 2), (12, 1)])
+def test_an_array_in_any_order_is_written_in_blocks_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elements: int, shape: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr("cpspec_trt.graphs.authoring._BLOCK_ELEMENTS", elements)
+    backwards = np.arange(12, dtype=np.float32).reshape(shape[::-1]).T
+    author = GraphAuthor("blocks")
+    author.output("y", author.op("Identity", author.weight(Weight("w", shape, lambda: backwards))), list(shape))
+    author.save(tmp_path / "model.onnx")
+    (loaded,) = (numpy_helper.to_array(t) for t in onnx.load(tmp_path / "model.onnx").graph.initializer)
+    np.testing.assert_array_equal(loaded, backwards)
+
+
 def test_weights_are_loaded_once_each_and_only_when_saving(tmp_path: Path) -> None:
     loads: list[str] = []
 
