@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ bonjour comment ça va aujourd'hui la forêt est très belle à l'été
 доброе утро как дела сегодня погода хорошая завтра увидимся
 """
 _ROLE_COUNT = 50
+# Bytes that UTF-8 never has. Byte-level BPE writes each of them as the character of the same number.
+_IMPOSSIBLE = [chr(byte) for byte in (0xC0, 0xC1, *range(0xF5, 0x100))]
 
 # The added tokens of the published tokenizer, in the order of their ids.
 _ADDED_TEXT = """
@@ -55,8 +58,8 @@ def write_tokenizer(directory: Path, base_size: int) -> dict[str, int]:
     """
     alphabet = sorted(ByteLevel.alphabet())
     merges = learn_merges(base_size - len(alphabet))
+    merges += islice(_filler_merges(), base_size - len(alphabet) - len(merges))
     tokens = [*alphabet, *(left + right for left, right in merges)]
-    tokens += [f"<filler {number}>" for number in range(base_size - len(tokens))]
     vocabulary = {token: number for number, token in enumerate(tokens)}
     lines = ["#version: 0.2", *(f"{left} {right}" for left, right in merges)]
     write_text_atomic(directory / "vocab.json", json.dumps(vocabulary, ensure_ascii=False, separators=(",", ":")))
@@ -80,6 +83,14 @@ def learn_merges(limit: int) -> list[tuple[str, str]]:
         merges.append(best)
         words = {_merge(symbols, best): count for symbols, count in words.items()}
     return merges
+
+
+def _filler_merges() -> Iterator[tuple[str, str]]:
+    """Endless merges over bytes that no text has: every token of a vocabulary must come from a merge."""
+    shorter = _IMPOSSIBLE
+    while True:
+        yield from ((left, right) for left in shorter for right in _IMPOSSIBLE)
+        shorter = [left + right for left in shorter for right in _IMPOSSIBLE]
 
 
 def _merge(symbols: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:

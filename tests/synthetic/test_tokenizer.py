@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 from tokenizers.models import BPE
 
+from cpspec_trt.synthetic.omni_spec import OMNI_SPECS
+from cpspec_trt.synthetic.spec import SPECS
 from cpspec_trt.synthetic.tokenizer import learn_merges, write_tokenizer
+from cpspec_trt.text.tokenizer import load_tokenizer
+
+SIZES = sorted({spec.text_base_vocab for spec in (*SPECS.values(), *OMNI_SPECS.values())})
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +56,18 @@ def test_vocabulary_ids_are_dense_and_every_merge_makes_a_token(published: tuple
     assert sorted(vocabulary.values()) == list(range(151643))
     assert lines[0] == "#version: 0.2"
     assert all(line.replace(" ", "") in vocabulary for line in lines[1:])
+
+
+@pytest.mark.parametrize("base_size", SIZES)
+def test_the_tokenizer_of_every_named_size_is_one_that_the_runtime_loads(base_size: int, tmp_path: Path) -> None:
+    ids = write_tokenizer(tmp_path, base_size)
+    tokenizer = load_tokenizer(tmp_path)
+    text = "<|im_start|>assistant\nDer Zug fährt um 17:45 Uhr ab – 明天见 🙂<|im_end|>\n"
+    found = tokenizer.encode(text)
+    assert tokenizer.decode(found) == text
+    assert found[:2] == [ids["<|im_start|>"], ids["assistant"]]
+    reached = 256 + len(learn_merges(base_size - 256))  # what follows are fillers
+    assert all(number < reached or number >= base_size for number in found)
 
 
 def test_merges_are_a_prefix_of_more_merges() -> None:
