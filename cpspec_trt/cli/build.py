@@ -7,21 +7,12 @@ from typing import Any
 
 import click
 
+from cpspec_trt.cli.paths import FullPath
 from cpspec_trt.cli.reference_options import reference_options
 from cpspec_trt.cli.run import Command, reports_errors
 from cpspec_trt.files.compatibility import BUILD
 
-
-class _FullPath(click.Path):
-    """A path that is not empty: an unset shell variable must not become the current directory."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            self.fail("the path is empty", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-_PATH = _FullPath(path_type=Path)
+_PATH = FullPath(path_type=Path)
 
 
 @reference_options(BUILD)

@@ -8,12 +8,14 @@ from typing import Any
 import click
 
 from cpspec_trt.cli.infer_options import InferOptions
-from cpspec_trt.cli.reference_options import reference_options
+from cpspec_trt.cli.paths import FullPath
+from cpspec_trt.cli.reference_options import apply_flag, reference_options
 from cpspec_trt.cli.run import Command, reports_errors
 from cpspec_trt.files.compatibility import INFER, OMNI, TTS, rows_for
 
-_DIRECTORY = click.Path(file_okay=False, path_type=Path)
-_FILE = click.Path(dir_okay=False, path_type=Path)
+_DIRECTORY = FullPath(file_okay=False, path_type=Path)
+_FILE = FullPath(dir_okay=False, path_type=Path)
+_TARGET = FullPath(dir_okay=False, readable=False, path_type=Path)
 
 
 @reference_options(INFER)
@@ -24,7 +26,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--code2wavEngineDir", "code2wav", type=_DIRECTORY, help="Default: the talker's sibling code2wav.")
 @click.option("--multimodalEngineDir", "multimodal", type=_DIRECTORY, help="Omni: code2wav is also looked for here.")
 @click.option("--tokenizerDir", "tokenizer", type=_DIRECTORY, help="TTS; default: the talker's directory or parent.")
-@click.option("--outputFile", "output_file", type=_FILE, help="Output JSON; required for Omni.")
+@click.option("--outputFile", "output_file", type=_TARGET, help="Output JSON; required for Omni.")
 @click.option("--outputAudioDir", "audio_dir", type=_DIRECTORY, help="Where wav and RVQ files go; without it, none.")
 @click.option("--enableAudioOutput", "audio", is_flag=True, help="Omni: speak the answers.")
 @click.option("--batchSize", "batch_size", type=int, help="Overrides the file's batch_size (1 to 16).")
@@ -44,7 +46,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--strict", is_flag=True, help="Refuse unknown fields of the request file.")
 @click.option("--warmup", type=int, default=0, help="Omni: think the first request N times before the run.")
 @click.option("--dumpProfile", "dump_profile", is_flag=True, help="Print the time of every stage.")
-@click.option("--profileOutputFile", "profile_file", type=_FILE, help="Write the profile as JSON.")
+@click.option("--profileOutputFile", "profile_file", type=_TARGET, help="Write the profile as JSON.")
 @click.option("--dumpOutput", "dump_output", is_flag=True, help="Print every response.")
 @click.option("--debug", is_flag=True, help="Log what is decided and why.")
 @click.pass_context
@@ -61,7 +63,7 @@ def main(context: click.Context, /, **given: Any) -> int:
     130 interrupted.
     """
     options = InferOptions(**given)
-    _refuse_flags_of_the_other(context, OMNI if options.engine_dir else TTS)
+    _apply_flags_of(context, OMNI if options.engine_dir else TTS)
     if options.engine_dir is not None:
         from cpspec_trt.cli.answering import answer_file
 
@@ -71,14 +73,13 @@ def main(context: click.Context, /, **given: Any) -> int:
     return speak_file(options)
 
 
-def _refuse_flags_of_the_other(context: click.Context, tool: str) -> None:
-    """A flag that has no meaning here is an error, not silence."""
+def _apply_flags_of(context: click.Context, tool: str) -> None:
+    """Refuse or warn about flags of this command that have no meaning for the tool it stands in for."""
     rows = rows_for(tool, "flag")
     for parameter in context.command.params:
         row = rows.get(parameter.opts[0])
-        given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
-        if given and parameter.expose_value and row is not None and row.status == "refused":
-            raise click.UsageError(f"{parameter.opts[0]}: {row.note}", context)
+        if parameter.expose_value and row is not None:
+            apply_flag(row, context, parameter, context.params[parameter.name or ""])
 
 
 if __name__ == "__main__":

@@ -29,14 +29,24 @@ def reference_options(command: str) -> Callable[[click.Command], click.Command]:
     return add
 
 
+def apply_flag(row: Row, context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Do to a flag what its row of the compatibility table says.
+
+    Raises:
+        click.UsageError: it was given and is refused; the message is the row's note.
+    """
+    given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
+    if row.status == "used" or not given or _asks_for_nothing(row, value):
+        return
+    spelling = "/".join(parameter.opts)
+    if row.status == "refused":
+        raise click.UsageError(f"{spelling}: {row.note}", context)
+    click.echo(f"warning: {spelling} is ignored: {row.note}", err=True)
+
+
 def _option(row: Row, names: list[str]) -> click.Option:
     def react(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-        source = context.get_parameter_source(parameter.name or "")
-        if source is not click.core.ParameterSource.COMMANDLINE or _asks_for_nothing(row, value):
-            return
-        if row.status == "refused":
-            raise click.BadParameter(row.note, ctx=context, param=parameter)
-        click.echo(f"warning: {row.name} is ignored: {row.note}", err=True)
+        apply_flag(row, context, parameter, value)
 
     destination = row.name.lstrip("-").replace("-", "_").lower()
     return click.Option(

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from pathlib import Path
 
-from cpspec_trt.api.speech import Speech, check_window
 from cpspec_trt.api.tts import TTS
+from cpspec_trt.cli.checks import check_flags, check_targets
+from cpspec_trt.cli.finished import Finished, Outcome, silent_row, speech_row
 from cpspec_trt.cli.infer_options import InferOptions
-from cpspec_trt.cli.output import announce, exit_code, log, report, start_log, summary_row, warn_about_length
+from cpspec_trt.cli.output import announce, log, start_log, warn_about_length
 from cpspec_trt.errors import CpspecError, InputFileError, RequestError, UsageError
 from cpspec_trt.files.requests import TtsRequest, TtsRequestFile, read_tts_requests
-from cpspec_trt.files.results import ResponseRecord, write_audio, write_results
+from cpspec_trt.files.results import ResponseRecord, write_audio
 from cpspec_trt.pipelines.engine_set import locate
 from cpspec_trt.pipelines.events import Listener
 from cpspec_trt.pipelines.speech import SpeechJob
-from cpspec_trt.report.profile import Profile
 from cpspec_trt.report.progress import ProgressListener
 from cpspec_trt.speculation.statistics import SpeculationStatus
 
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    record: ResponseRecord
-    speech: Speech | None
+VOICE_MAP = "voice_map.json"
 
 
 def speak_file(options: InferOptions) -> int:
@@ -32,36 +27,26 @@ def speak_file(options: InferOptions) -> int:
     Raises:
         UsageError, InputFileError: before any engine is opened.
         EngineError, SpeculationRefused: before the first request.
+        Interrupted: what was finished until then is written.
     """
     start_log(options.debug)
-    check_window(options.window)
+    check_flags(options)
     if options.talker is None:
         raise UsageError("--talkerEngineDir is missing; give the talker's engine, or --engineDir for Qwen3-Omni")
     file = read_tts_requests(options.input_file, options.strict, options.batch_size)
+    check_targets(options)
     directories = locate(options.talker, options.code2wav, audio=options.audio_dir is not None)
     log.debug(f"engines: {directories}")
     tts = TTS.from_directories(directories, options.tokenizer)
     jobs = _prepare(tts, file)
     status = tts.speculation(options.window, options.require_speculation)
-    for warning in (*file.warnings, *(line for job in jobs for line in job.warnings)):
+    of_jobs = (line for job in jobs for line in job.warnings)
+    for warning in (*_unused(options, options.talker), *file.warnings, *of_jobs):
         log.warning(warning)
     announce(status)
-    profile = Profile()
-    answers = _speak_all(tts, file, jobs, status, options, profile)
-    if options.output_file is not None:
-        write_results(options.output_file, file.path, [answer.record for answer in answers])
-    rows = [
-        summary_row(
-            answer.record.request_idx,
-            answer.record.finish_reason,
-            answer.speech,
-            answer.speech.times.total if answer.speech else 0.0,
-            tts.frame_seconds,
-        )
-        for answer in answers
-    ]
-    report(rows, profile, tts.groups, options.dump_profile, options.profile_file)
-    return exit_code({answer.record.finish_reason for answer in answers}, options.fail_on_length)
+    run = _Run(tts, status, options, len(jobs))
+    run.all(file, jobs)
+    return run.finished.exit_code()
 
 
 def _prepare(tts: TTS, file: TtsRequestFile) -> list[SpeechJob]:
@@ -71,57 +56,58 @@ def _prepare(tts: TTS, file: TtsRequestFile) -> list[SpeechJob]:
         raise InputFileError(f"{file.path}: {fault}") from None
 
 
-def _speak_all(
-    tts: TTS,
-    file: TtsRequestFile,
-    jobs: list[SpeechJob],
-    status: SpeculationStatus,
-    options: InferOptions,
-    profile: Profile,
-) -> list[_Answer]:
-    answers = []
-    with ProgressListener(tts.frame_seconds) as progress:
-        for request, job in zip(file.requests, jobs, strict=True):
-            answer = _speak(tts, request, job, status, options, progress)
-            if answer.speech is not None:
-                speech = answer.speech
-                profile.add_speech(speech.times, len(speech.codes), speech.statistics)
-            if options.dump_output:
-                print(json.dumps(answer.record.to_json(), indent=2, ensure_ascii=False))
-            answers.append(answer)
-    return answers
+def _unused(options: InferOptions, talker: Path) -> list[str]:
+    """What was given or is there, but takes no part in the run."""
+    lines = []
+    if (talker / VOICE_MAP).exists():
+        lines.append(f"{talker / VOICE_MAP} is not read; a request's 'speaker' is a name of the checkpoint itself")
+    if options.code2wav is not None and options.audio_dir is None:
+        lines.append("--code2wavEngineDir has no effect without --outputAudioDir")
+    return lines
 
 
-def _speak(
-    tts: TTS,
-    request: TtsRequest,
-    job: SpeechJob,
-    status: SpeculationStatus,
-    options: InferOptions,
-    listener: Listener,
-) -> _Answer:
-    """Run one request and write its audio; a failure is recorded, and the other requests go on."""
-    log.debug(f"{job.name}: {len(job.layout.text_ids)} prompt rows, {job.max_frames} frames at most, {job.sampling}")
-    try:
-        speech = tts.run(job, status, listener)
-        audio = None
-        if options.audio_dir is not None:
-            audio = write_audio(options.audio_dir, request.index, speech.samples, speech.codes, speech.sample_rate)
-    except CpspecError as fault:
-        log.error(fault)
-        failed = ResponseRecord(
-            request.index, request.messages, "error", 0, job.sampling.to_json(), None, error=str(fault)
+class _Run:
+    """Speaks the requests of one file, one after the other."""
+
+    def __init__(self, tts: TTS, status: SpeculationStatus, options: InferOptions, total: int) -> None:
+        self.finished = Finished(options, total, tts.groups, indent=2)
+        self._tts = tts
+        self._status = status
+        self._options = options
+
+    def all(self, file: TtsRequestFile, jobs: list[SpeechJob]) -> None:
+        with self.finished, ProgressListener(self._tts.frame_seconds, len(jobs)) as progress:
+            for request, job in zip(file.requests, jobs, strict=True):
+                progress.next_request()
+                self.finished.add(self._one(request, job, progress))
+
+    def _one(self, request: TtsRequest, job: SpeechJob, listener: Listener) -> Outcome:
+        """Run one request and write its audio; a failure is recorded, and the other requests go on."""
+        log.debug(
+            f"{job.name}: {len(job.layout.text_ids)} prompt rows, {job.max_frames} frames at most, {job.sampling}"
         )
-        return _Answer(failed, None)
-    if speech.finish_reason == "length":
-        warn_about_length(job.name, job.max_frames)
-    record = ResponseRecord(
-        request_idx=request.index,
-        messages=request.messages,
-        finish_reason=speech.finish_reason,
-        frames=len(speech.codes),
-        sampling={**job.sampling.to_json(), "max_audio_length": job.max_frames},
-        code_predictor=speech.statistics.to_json(),
-        audio=audio,
-    )
-    return _Answer(record, speech)
+        sampling = {**job.sampling.to_json(), "max_audio_length": job.max_frames}
+        directory = self._options.audio_dir
+        try:
+            speech = self._tts.run(job, self._status, listener)
+            audio = None
+            if directory is not None:
+                audio = write_audio(directory, request.index, speech.samples, speech.codes, speech.sample_rate)
+        except CpspecError as fault:
+            log.error(fault)
+            failed = ResponseRecord(request.index, request.messages, "error", 0, sampling, None, error=str(fault))
+            return Outcome(failed, ("error",), silent_row(request.index, "error", 0.0))
+        if speech.finish_reason == "length":
+            warn_about_length(job.name, job.max_frames)
+        self.finished.add_speech(speech)
+        record = ResponseRecord(
+            request_idx=request.index,
+            messages=request.messages,
+            finish_reason=speech.finish_reason,
+            frames=len(speech.codes),
+            sampling=sampling,
+            code_predictor=speech.statistics.to_json(),
+            audio=audio,
+        )
+        row = speech_row(request.index, speech, speech.times.total, self._tts.frame_seconds)
+        return Outcome(record, (speech.finish_reason,), row)

@@ -37,7 +37,7 @@ def to_pcm16(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
     return (np.clip(samples, -1, 1).astype(np.float32) * np.float32(32767)).astype(np.int16)
 
 
-def write_wav(path: Path, samples: npt.NDArray[np.float32], sample_rate: int = SAMPLE_RATE) -> None:
+def write_wav(path: Path, samples: npt.NDArray[np.float32], sample_rate: int) -> None:
     """Write float32 [N] samples in [-1, 1]; the file appears under its name only when it is complete.
 
     Raises:

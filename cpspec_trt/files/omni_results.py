@@ -29,9 +29,9 @@ class OmniResponseRecord:
         output_text: what the Thinker wrote; ignored after an error of the Thinker.
         finish_reason: how the text ended: stop (EOS or a stop string), length (token cap) or error.
         formatted_system_prompt: the leading system message as the Thinker saw it, or "".
-        formatted_complete_request: the whole prompt, or "" if it could not be made.
+        formatted_complete_request: the whole prompt.
         generated_token_count: tokens of the Thinker.
-        sampling: effective values and seed; None if the request failed before they were known.
+        sampling: effective values and seed.
         audio_finish_reason: how the speech ended: stop (EOS), length (frame cap), nothing_to_say (no text, so no
             audio) or error; None without audio output or after an error of the Thinker.
         frames: frames produced; written only with ``audio_finish_reason``.
@@ -48,7 +48,7 @@ class OmniResponseRecord:
     formatted_system_prompt: str
     formatted_complete_request: str
     generated_token_count: int
-    sampling: Mapping[str, Any] | None
+    sampling: Mapping[str, Any]
     audio_finish_reason: AudioFinishReason | None = None
     frames: int = 0
     code_predictor: Mapping[str, Any] | None = None
@@ -76,8 +76,7 @@ class OmniResponseRecord:
             record |= {"audio_finish_reason": self.audio_finish_reason, "frames": self.frames}
         if self.audio is not None:
             record |= self.audio.to_json()
-        if self.sampling is not None:
-            record["sampling"] = dict(self.sampling)
+        record["sampling"] = dict(self.sampling)
         if self.code_predictor is not None:
             record["code_predictor"] = dict(self.code_predictor)
         return record

@@ -18,7 +18,7 @@ import safetensors.numpy
 
 from cpspec_trt.errors import RequestError, UsageError
 from cpspec_trt.files.atomic import atomic_file
-from cpspec_trt.files.audio import SAMPLE_RATE, write_wav
+from cpspec_trt.files.audio import write_wav
 from cpspec_trt.files.json_io import write_json_atomic
 from cpspec_trt.files.requests import Message
 
@@ -55,7 +55,7 @@ class ResponseRecord:
         messages: the request's messages.
         finish_reason: stop (EOS), length (frame cap) or error.
         frames: frames produced.
-        sampling: effective values and seed; None if the request failed before they were known.
+        sampling: effective values and seed.
         code_predictor: speculation statistics; None if no frame was begun.
         audio: the files written; None without an audio directory or after an error.
         error: why the request failed; set exactly when ``finish_reason`` is error.
@@ -65,7 +65,7 @@ class ResponseRecord:
     messages: tuple[Message, ...]
     finish_reason: FinishReason
     frames: int
-    sampling: Mapping[str, Any] | None
+    sampling: Mapping[str, Any]
     code_predictor: Mapping[str, Any] | None
     audio: AudioRecord | None = None
     error: str | None = None
@@ -83,8 +83,7 @@ class ResponseRecord:
             record["error"] = self.error
         if self.audio is not None:
             record |= self.audio.to_json()
-        if self.sampling is not None:
-            record["sampling"] = dict(self.sampling)
+        record["sampling"] = dict(self.sampling)
         if self.code_predictor is not None:
             record["code_predictor"] = dict(self.code_predictor)
         return record
@@ -108,7 +107,7 @@ def write_results(path: Path, input_file: Path, responses: Sequence[Response], i
         write_json_atomic(path, document, indent)
     except OSError as fault:
         raise UsageError(
-            f"{path}: cannot write the output JSON: {fault.strerror}; give a writable --outputFile"
+            f"--outputFile {path}: the output JSON cannot be written: {fault.strerror}; give another place"
         ) from None
 
 
@@ -117,7 +116,7 @@ def write_audio(
     request_idx: int,
     samples: npt.NDArray[np.float32],
     codes: npt.NDArray[np.integer[Any]],
-    sample_rate: int = SAMPLE_RATE,
+    sample_rate: int,
     slot: int | None = None,
 ) -> AudioRecord:
     """Write ``audio_req{N}.wav`` and ``rvq_req{N}.safetensors`` into ``directory`` (created if missing).

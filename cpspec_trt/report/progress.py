@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -16,14 +17,17 @@ class ProgressListener:
     The realtime factor is audio seconds produced per second of computing, so above 1 is faster than speech.
     """
 
-    def __init__(self, frame_seconds: float) -> None:
+    def __init__(self, frame_seconds: float, requests: int = 1) -> None:
         """Prepare the display.
 
         Args:
             frame_seconds: audio seconds of one frame.
+            requests: how many there are; with several, each line says which of them runs.
         """
         self._frame_seconds = frame_seconds
-        self._enabled = sys.stderr.isatty()
+        self._requests = requests
+        self._position = 0
+        self._enabled = _is_terminal(sys.stderr)
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -31,7 +35,13 @@ class ProgressListener:
             TextColumn("{task.fields[state]}"),
             TimeElapsedColumn(),
         )
-        self._progress = Progress(*columns, console=Console(stderr=True), disable=not self._enabled, transient=True)
+        self._progress = Progress(
+            *columns,
+            console=Console(stderr=True),
+            disable=not self._enabled,
+            transient=True,
+            redirect_stdout=_is_terminal(sys.stdout),  # what goes to a file must not end up on the terminal
+        )
         self._task: TaskID | None = None
         self._began = 0.0
 
@@ -41,6 +51,10 @@ class ProgressListener:
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, tb: TracebackType | None) -> None:
         self._progress.stop()
+
+    def next_request(self) -> None:
+        """The next of the requests begins."""
+        self._position += 1
 
     def text_started(self, name: str, max_tokens: int) -> None:
         """Add a line for the Thinker's answer."""
@@ -70,7 +84,8 @@ class ProgressListener:
         self._stop()
         if self._enabled:
             self._began = time.perf_counter()
-            self._task = self._progress.add_task(name, total=None, state=state)
+            which = f"{name} ({self._position} of {self._requests})" if self._requests > 1 else name
+            self._task = self._progress.add_task(which, total=None, state=state)
 
     def _stop(self) -> None:
         if self._task is not None:
@@ -79,3 +94,8 @@ class ProgressListener:
 
     def _elapsed(self) -> float:
         return max(time.perf_counter() - self._began, 1e-9)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """False also for a stream that the caller closed."""
+    return stream is not None and stream.isatty()

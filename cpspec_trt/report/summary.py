@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ class SummaryRow:
 
     Attributes:
         name: first column.
-        finish_reason: stop, length or error.
+        finish_reason: stop, length, nothing_to_say or error.
         frames: frames produced.
         audio_seconds: length of the audio.
         compute_seconds: wall-clock time of all stages.
@@ -44,7 +45,7 @@ def print_summary(rows: Sequence[SummaryRow], console: Console) -> None:
     table.add_column("request", no_wrap=True)
     for heading in _COLUMNS:
         table.add_column(heading, justify="right")
-    table.add_column("finish")
+    table.add_column("finish", overflow="fold")
     for row in rows[:MAX_ROWS]:
         table.add_row(*_cells(row))
     if len(rows) > MAX_ROWS:
@@ -60,18 +61,21 @@ def print_summary(rows: Sequence[SummaryRow], console: Console) -> None:
 
 
 def _cells(row: SummaryRow) -> list[str]:
-    factor = f"{row.audio_seconds / row.compute_seconds:.2f}" if row.compute_seconds else "–"
+    # What a request without a frame would show is no rate and no window that ran.
+    factor = f"{row.audio_seconds / row.compute_seconds:.2f}" if row.frames and row.compute_seconds else "–"
+    window = str(row.window) if row.frames else "–"
     per_frame = f"{row.passes / row.frames:.1f}" if row.frames else "–"
     per_round = f"{row.codes_per_round:.2f}" if row.codes_per_round is not None else "–"
     seconds = (f"{row.audio_seconds:.2f}", f"{row.compute_seconds:.2f}")
-    return [row.name, str(row.frames), *seconds, factor, str(row.window), per_frame, per_round, row.finish_reason]
+    finish = row.finish_reason.replace("_", " ")
+    return [row.name, str(row.frames), *seconds, factor, window, per_frame, per_round, finish]
 
 
 def _total(rows: Sequence[SummaryRow]) -> SummaryRow:
-    reasons = {reason: sum(row.finish_reason == reason for row in rows) for reason in ("stop", "length", "error")}
+    reasons = Counter(row.finish_reason for row in rows)
     return SummaryRow(
         name="all",
-        finish_reason=", ".join(f"{count} {reason}" for reason, count in reasons.items() if count),
+        finish_reason=", ".join(f"{count} {reason}" for reason, count in reasons.most_common()),
         frames=sum(row.frames for row in rows),
         audio_seconds=sum(row.audio_seconds for row in rows),
         compute_seconds=sum(row.compute_seconds for row in rows),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,29 +15,11 @@ import pytest
 import safetensors.numpy
 import soundfile
 
+from tests.cli.runs import TtsRun, assert_one_clear_line, infer, narrowed, overflowing, saying
+from tests.cli.runs import tts_document as document
 from tests.conftest import ROOT, Maker
 
 SEED = 54
-Result = subprocess.CompletedProcess[str]
-
-
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "cpspec_trt.cli.infer", *map(str, arguments)]
-
-
-def infer(*arguments: object) -> Result:
-    return subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-
-
-def document(**fields: Any) -> dict[str, Any]:
-    """A request file that works, with fields changed."""
-    request = {"messages": [{"role": "assistant", "content": "hello world"}]}
-    base = {"speaker": "ryan", "language": "english", "max_audio_length": 6, "requests": [request]}
-    return base | {"do_sample": False, "subtalker_do_sample": False} | fields
-
-
-def saying(text: Any) -> dict[str, Any]:
-    return document(requests=[{"messages": [{"role": "assistant", "content": text}]}])
 
 
 @pytest.fixture
@@ -47,48 +27,12 @@ def engines(synthetic_engines: Maker) -> Path:
     return synthetic_engines("tiny", SEED)
 
 
-class Run:
-    """One invocation in a directory of its own."""
-
-    def __init__(self, directory: Path, talker: Path) -> None:
-        self.input = directory / "input.json"
-        self.output = directory / "out" / "output.json"
-        self.audio = directory / "audio"
-        self.talker = talker
-
-    def __call__(self, content: Any, *extra: object, talker: Path | None = None) -> Result:
-        text = content if isinstance(content, str) else json.dumps(content)
-        self.input.write_text(text, encoding="utf-8")
-        return infer(
-            *("--inputFile", self.input, "--talkerEngineDir", talker or self.talker),
-            *("--outputFile", self.output, f"--outputAudioDir={self.audio}", *extra),
-        )
-
-    @property
-    def responses(self) -> list[dict[str, Any]]:
-        responses: list[dict[str, Any]] = json.loads(self.output.read_text())["responses"]
-        return responses
-
-    def left_nothing(self) -> bool:
-        found = [*self.output.parent.rglob("*"), *self.audio.rglob("*")]
-        return not [path for path in found if path.is_file()]
-
-
 @pytest.fixture
-def run(tmp_path: Path, engines: Path) -> Run:
-    return Run(tmp_path, engines / "talker")
+def run(tmp_path: Path, engines: Path) -> TtsRun:
+    return TtsRun(tmp_path, engines / "talker")
 
 
-def assert_one_clear_line(result: Result, code: int, *parts: str) -> None:
-    lines = [line for line in result.stderr.splitlines() if not line.startswith(("warning:", "info:"))]
-    assert result.returncode == code, result.stderr
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("error: ")
-    for part in parts:
-        assert part in lines[0], lines[0]
-
-
-def test_a_run_writes_json_wav_and_codes_that_agree(run: Run) -> None:
+def test_a_run_writes_json_wav_and_codes_that_agree(run: TtsRun) -> None:
     result = run(document())
     assert result.returncode == 0, result.stderr
     (response,) = run.responses
@@ -116,7 +60,7 @@ def test_without_an_audio_directory_there_are_no_audio_files_and_no_audio_keys(t
 
 
 @pytest.mark.parametrize("window", [2, 3, 8])
-def test_greedy_codes_do_not_depend_on_the_window(run: Run, window: int) -> None:
+def test_greedy_codes_do_not_depend_on_the_window(run: TtsRun, window: int) -> None:
     assert run(document()).returncode == 0
     plain = safetensors.numpy.load_file(run.responses[0]["rvq_file"])["rvq_codes"]
     result = run(document(), "--cpSpecVerifySize", window)
@@ -126,7 +70,7 @@ def test_greedy_codes_do_not_depend_on_the_window(run: Run, window: int) -> None
     assert np.array_equal(plain, safetensors.numpy.load_file(response["rvq_file"])["rvq_codes"])
 
 
-def test_the_same_input_gives_the_same_output_on_every_run(run: Run) -> None:
+def test_the_same_input_gives_the_same_output_on_every_run(run: TtsRun) -> None:
     sampled = document(do_sample=True, subtalker_do_sample=True, sampling_seed=7)
     found = []
     for _ in range(2):
@@ -135,7 +79,7 @@ def test_the_same_input_gives_the_same_output_on_every_run(run: Run) -> None:
     assert np.array_equal(*found)
 
 
-def test_several_requests_are_answered_in_order_with_seeds_of_their_own(run: Run) -> None:
+def test_several_requests_are_answered_in_order_with_seeds_of_their_own(run: TtsRun) -> None:
     texts = ["hello", "hello", "world"]
     requests = [{"messages": [{"role": "assistant", "content": text}]} for text in texts]
     result = run(document(requests=requests, batch_size=2, sampling_seed=10, subtalker_do_sample=True))
@@ -146,33 +90,33 @@ def test_several_requests_are_answered_in_order_with_seeds_of_their_own(run: Run
     assert [Path(response["audio_file"]).name for response in run.responses] == [f"audio_req{i}.wav" for i in range(3)]
 
 
-def test_a_frame_cap_exits_3_only_with_fail_on_length(run: Run) -> None:
+def test_a_frame_cap_exits_3_only_with_fail_on_length(run: TtsRun) -> None:
     assert run(document()).returncode == 0
     assert run(document(), "--failOnLength").returncode == 3
     assert run.responses[0]["finish_reason"] == "length"
 
 
 def test_a_request_that_stops_by_itself_says_stop(tmp_path: Path, synthetic_engines: Maker) -> None:
-    run = Run(tmp_path, synthetic_engines("tiny_square", 14) / "talker")
+    run = TtsRun(tmp_path, synthetic_engines("tiny_square", 14) / "talker")
     result = run(saying("hello world, how are you today?") | {"max_audio_length": 60}, "--failOnLength")
     assert result.returncode == 0, result.stderr
     assert run.responses[0]["finish_reason"] == "stop"
     assert 2 <= run.responses[0]["frames"] < 60
 
 
-def test_progress_is_silent_when_stderr_is_no_terminal(run: Run) -> None:
+def test_progress_is_silent_when_stderr_is_no_terminal(run: TtsRun) -> None:
     assert "frames/s" not in run(document()).stderr
 
 
-def test_dump_output_prints_the_response_as_json(run: Run) -> None:
+def test_dump_output_prints_the_response_as_json(run: TtsRun) -> None:
     result = run(document(), "--dumpOutput")
     assert json.loads(result.stdout)["frames"] == 6
 
 
 @pytest.mark.parametrize("value", ["1", "-1", "9", "x", "2.5", ""])
-def test_a_window_that_cannot_work_is_a_usage_error_before_anything_is_loaded(run: Run, value: str) -> None:
+def test_a_window_that_cannot_work_is_a_usage_error_before_anything_is_loaded(run: TtsRun, value: str) -> None:
     result = run(document(), f"--cpSpecVerifySize={value}", talker=Path("/nonexistent"))
-    assert_one_clear_line(result, 2, "cpSpecVerifySize" if value in ("x", "2.5", "") else "the verify window is")
+    assert_one_clear_line(result, 2, "--cpSpecVerifySize", value)
     assert run.left_nothing()
 
 
@@ -195,17 +139,17 @@ BAD_INPUT: list[tuple[str, Any, tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("content", "parts"), [case[1:] for case in BAD_INPUT], ids=[case[0] for case in BAD_INPUT])
-def test_bad_input_is_one_line_and_leaves_nothing(run: Run, content: Any, parts: tuple[str, ...]) -> None:
+def test_bad_input_is_one_line_and_leaves_nothing(run: TtsRun, content: Any, parts: tuple[str, ...]) -> None:
     assert_one_clear_line(run(content), 2, *parts)
     assert run.left_nothing()
 
 
-def test_a_missing_input_file_is_named(run: Run) -> None:
+def test_a_missing_input_file_is_named(run: TtsRun) -> None:
     result = infer("--inputFile", "/no/such.json", "--talkerEngineDir", run.talker)
     assert_one_clear_line(result, 2, "/no/such.json", "does not exist")
 
 
-def test_unknown_fields_warn_with_the_nearest_name_and_strict_refuses_them(run: Run) -> None:
+def test_unknown_fields_warn_with_the_nearest_name_and_strict_refuses_them(run: TtsRun) -> None:
     content = document(temprature=0.5)
     result = run(content)
     assert result.returncode == 0
@@ -273,7 +217,7 @@ def test_broken_engines_are_one_line_that_names_the_file(
 ) -> None:
     copy = Path(shutil.copytree(engines, tmp_path / "engines"))
     break_it(copy)
-    run = Run(tmp_path, copy / "talker")
+    run = TtsRun(tmp_path, copy / "talker")
     assert_one_clear_line(run(document()), 1, *parts)
     assert run.left_nothing()
 
@@ -282,56 +226,42 @@ def test_components_of_different_checkpoints_are_refused(tmp_path: Path, synthet
     copy = Path(shutil.copytree(synthetic_engines("tiny", SEED), tmp_path / "engines"))
     shutil.rmtree(copy / "code_predictor")
     shutil.copytree(synthetic_engines("tiny", SEED + 1) / "code_predictor", copy / "code_predictor")
-    run = Run(tmp_path, copy / "talker")
+    run = TtsRun(tmp_path, copy / "talker")
     assert_one_clear_line(run(document()), 1, "code_predictor", "come from different checkpoints", "cpspec-build")
     assert run.left_nothing()
 
 
-def narrowed(engines: Path, tmp_path: Path) -> Path:
-    """A copy whose CodePredictor engine says it was built without the widening."""
-    copy = Path(shutil.copytree(engines, tmp_path / "engines"))
-    path = copy / "code_predictor" / "engine_manifest.json"
-    manifest = json.loads(path.read_text())
-    for found in manifest["profiles"]["generation"].values():
-        if found["max"][1:2] == [8]:
-            found["max"][1] = 1
-    path.unlink()
-    path.write_text(json.dumps(manifest))
-    return copy
-
-
 def test_a_narrow_engine_falls_back_with_a_warning_that_names_the_rebuild(tmp_path: Path, engines: Path) -> None:
-    run = Run(tmp_path, narrowed(engines, tmp_path) / "talker")
+    copy = Path(shutil.copytree(engines, tmp_path / "engines"))
+    narrowed(copy)
+    run = TtsRun(tmp_path, copy / "talker")
     result = run(document(), "--cpSpecVerifySize", 3)
     assert result.returncode == 0, result.stderr
     assert "speculative decoding disabled: the engine's generation profile accepts 1 new positions" in result.stderr
     found = run.responses[0]["code_predictor"]
     assert (found["requested"], found["effective"]) == (3, 0)
-    assert "cpspec-build --engineDir" in found["reason"]
+    assert f"cpspec-build --checkpoint CHECKPOINT --engineDir {copy}" in found["reason"]
 
 
 def test_require_speculation_turns_the_fallback_into_an_error(tmp_path: Path, engines: Path) -> None:
-    run = Run(tmp_path, narrowed(engines, tmp_path) / "talker")
+    copy = Path(shutil.copytree(engines, tmp_path / "engines"))
+    narrowed(copy)
+    run = TtsRun(tmp_path, copy / "talker")
     result = run(document(), "--cpSpecVerifySize", 3, "--requireSpeculation")
     assert_one_clear_line(result, 1, "speculation is required", "generation profile accepts 1", "cpspec-build")
     assert run.left_nothing()
 
 
-def test_require_speculation_without_a_window_is_an_error(run: Run) -> None:
-    assert_one_clear_line(run(document(), "--requireSpeculation"), 1, "--cpSpecVerifySize")
+def test_require_speculation_without_a_window_is_a_usage_error_before_anything_is_loaded(run: TtsRun) -> None:
+    result = run(document(), "--requireSpeculation", talker=Path("/nonexistent"))
+    assert_one_clear_line(result, 2, "--requireSpeculation needs a verify window", "--cpSpecVerifySize 2 to 8")
+    assert run.left_nothing()
 
 
-def poison(path: Path, tensor: str, value: float) -> None:
-    tensors = safetensors.numpy.load_file(path)
-    tensors[tensor] = np.full_like(tensors[tensor], value)
-    path.unlink()
-    safetensors.numpy.save_file(tensors, path)
-
-
-def test_a_head_of_nan_fails_the_request_by_name_and_writes_no_audio(tmp_path: Path, engines: Path) -> None:
+def test_logits_that_overflow_fail_the_request_by_name_and_write_no_audio(tmp_path: Path, engines: Path) -> None:
     copy = Path(shutil.copytree(engines, tmp_path / "engines"))
-    poison(copy / "code_predictor" / "lm_heads.safetensors", "lm_head_4.weight", np.nan)
-    run = Run(tmp_path, copy / "talker")
+    overflowing(copy, "lm_head_4.weight")
+    run = TtsRun(tmp_path, copy / "talker")
     result = run(document(), "--cpSpecVerifySize", 3)
     assert result.returncode == 1
     assert "error: requests[0], frame 0, RVQ depth 5: the logits hold NaN or +inf" in result.stderr
@@ -341,32 +271,6 @@ def test_a_head_of_nan_fails_the_request_by_name_and_writes_no_audio(tmp_path: P
     assert response["output_text"] == "FAILED"
     assert "RVQ depth 5" in response["error"]
     assert not list(run.audio.rglob("*.wav"))
-
-
-@pytest.mark.parametrize("flag", ["--outputFile", "--outputAudioDir"])
-def test_an_unwritable_target_is_named(tmp_path: Path, run: Run, flag: str) -> None:
-    blocker = tmp_path / "blocker"
-    blocker.write_text("")
-    result = run(document(), flag, blocker / "inside")
-    assert result.returncode in (1, 2)
-    assert f"error: {blocker}" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def test_ctrl_c_exits_130_with_one_line(run: Run) -> None:
-    run.input.write_text(json.dumps(document(max_audio_length=400, requests=document()["requests"] * 50)))
-    arguments = ("--inputFile", run.input, "--talkerEngineDir", run.talker, "--outputFile", run.output, "--debug")
-    with subprocess.Popen(command(*arguments), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if "prompt rows" in line:  # the first request is running
-                break
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        rest = process.stderr.read()
-        assert process.wait(timeout=60) == 130
-    assert "error: interrupted" in rest
-    assert "Traceback" not in rest
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -13,54 +13,19 @@ import pytest
 import safetensors.numpy
 import soundfile
 
-from tests.cli.test_infer import Result, assert_one_clear_line, infer
+from tests.cli.runs import SYSTEM, USER, OmniRun, assert_one_clear_line, infer, narrowed, overflowing, shrunk
+from tests.cli.runs import omni_document as document
 from tests.conftest import Maker
 
 SEED = 1
-SYSTEM = {"role": "system", "content": "Speak slowly."}
-USER = {"role": "user", "content": "hello world, how are you today?"}
-GREEDY = {"do_sample": False, "talker_do_sample": False, "subtalker_do_sample": False}
-
-
-def document(**fields: Any) -> dict[str, Any]:
-    base = {"max_generate_length": 6, "max_audio_length": 5, "requests": [{"messages": [SYSTEM, USER]}]}
-    return base | GREEDY | fields
-
-
-class Run:
-    """One invocation in a directory of its own."""
-
-    def __init__(self, directory: Path, engines: Path) -> None:
-        self.input = directory / "input.json"
-        self.output = directory / "out" / "output.json"
-        self.audio = directory / "audio"
-        self.engines = engines
-
-    def __call__(self, content: Any, *extra: object, audio: bool = True) -> Result:
-        self.input.write_text(json.dumps(content), encoding="utf-8")
-        spoken = ["--talkerEngineDir", self.engines / "talker", "--enableAudioOutput", "--outputAudioDir", self.audio]
-        return infer(
-            *("--inputFile", self.input, "--engineDir", self.engines / "thinker", "--outputFile", self.output),
-            *(spoken if audio else ()),
-            *extra,
-        )
-
-    @property
-    def responses(self) -> list[dict[str, Any]]:
-        responses: list[dict[str, Any]] = json.loads(self.output.read_text())["responses"]
-        return responses
-
-    def left_nothing(self) -> bool:
-        found = [*self.output.parent.rglob("*"), *self.audio.rglob("*")]
-        return not [path for path in found if path.is_file()]
 
 
 @pytest.fixture
-def run(tmp_path: Path, omni_engines: Maker) -> Run:
-    return Run(tmp_path, omni_engines("tiny", SEED))
+def run(tmp_path: Path, omni_engines: Maker) -> OmniRun:
+    return OmniRun(tmp_path, omni_engines("tiny", SEED))
 
 
-def test_text_and_speech_are_written_and_agree(run: Run) -> None:
+def test_text_and_speech_are_written_and_agree(run: OmniRun) -> None:
     result = run(document(), "--cpSpecVerifySize", 3)
     assert result.returncode == 0, result.stderr
     (response,) = run.responses
@@ -78,7 +43,7 @@ def test_text_and_speech_are_written_and_agree(run: Run) -> None:
     assert response["code_predictor"]["effective"] == 3
 
 
-def test_without_audio_output_only_the_thinker_is_needed(tmp_path: Path, run: Run) -> None:
+def test_without_audio_output_only_the_thinker_is_needed(tmp_path: Path, run: OmniRun) -> None:
     alone = tmp_path / "alone"
     shutil.copytree(run.engines / "thinker", alone / "thinker")
     run.engines = alone
@@ -90,7 +55,7 @@ def test_without_audio_output_only_the_thinker_is_needed(tmp_path: Path, run: Ru
 
 
 @pytest.mark.parametrize("window", range(2, 9))
-def test_greedy_codes_do_not_depend_on_the_window(run: Run, window: int) -> None:
+def test_greedy_codes_do_not_depend_on_the_window(run: OmniRun, window: int) -> None:
     codes = []
     for size in (0, window):
         assert run(document(), f"--cpSpecVerifySize={size}").returncode == 0
@@ -98,7 +63,7 @@ def test_greedy_codes_do_not_depend_on_the_window(run: Run, window: int) -> None
     assert np.array_equal(*codes)
 
 
-def test_requests_of_a_batch_are_named_by_group_and_slot(run: Run) -> None:
+def test_requests_of_a_batch_are_named_by_group_and_slot(run: OmniRun) -> None:
     requests = [{"messages": [USER], "speaker": name} for name in ("chelsie", "ethan", "aiden")]
     result = run(document(requests=requests), "--batchSize", 2)
     assert result.returncode == 0, result.stderr
@@ -109,12 +74,12 @@ def test_requests_of_a_batch_are_named_by_group_and_slot(run: Run) -> None:
     assert not np.array_equal(codes[0], codes[1])
 
 
-def test_max_generate_length_wins_over_the_file(run: Run) -> None:
+def test_max_generate_length_wins_over_the_file(run: OmniRun) -> None:
     assert run(document(), "--maxGenerateLength", 3, audio=False).returncode == 0
     assert run.responses[0]["generated_token_count"] == 3
 
 
-def test_a_stop_string_ends_the_answer_and_is_cut_off(run: Run) -> None:
+def test_a_stop_string_ends_the_answer_and_is_cut_off(run: OmniRun) -> None:
     assert run(document(max_generate_length=12), audio=False).returncode == 0
     whole = run.responses[0]["output_text"]
     stop = whole[3:6]
@@ -130,7 +95,7 @@ def test_a_stop_string_ends_the_answer_and_is_cut_off(run: Run) -> None:
 
 
 def test_a_thinker_that_says_nothing_gives_a_clear_response_without_audio(tmp_path: Path, omni_engines: Maker) -> None:
-    run = Run(tmp_path, omni_engines("tiny_terse", SEED))
+    run = OmniRun(tmp_path, omni_engines("tiny_terse", SEED))
     silent = {"role": "user", "content": "Der Zug fährt um 17:45 Uhr ab – in 3 Minuten! 🙂"}
     result = run(document(requests=[{"messages": [silent]}]))
     assert result.returncode == 0, result.stderr
@@ -139,17 +104,17 @@ def test_a_thinker_that_says_nothing_gives_a_clear_response_without_audio(tmp_pa
     assert response["finish_reason"] == "stop"
     assert response["audio_finish_reason"] == "nothing_to_say"
     assert "no audio: the Thinker ended its answer before the first word" in result.stderr
-    assert not run.audio.exists()
+    assert list(run.audio.iterdir()) == []
 
 
-def test_warm_up_thinks_the_first_request_and_changes_nothing(run: Run) -> None:
+def test_warm_up_thinks_the_first_request_and_changes_nothing(run: OmniRun) -> None:
     assert run(document(), audio=False).returncode == 0
     plain = run.responses[0]["output_text"]
     assert run(document(), "--warmup", 2, audio=False).returncode == 0
     assert run.responses[0]["output_text"] == plain
 
 
-def test_the_profile_counts_every_stage(run: Run, tmp_path: Path) -> None:
+def test_the_profile_counts_every_stage(run: OmniRun, tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
     result = run(document(), "--cpSpecVerifySize=3", "--profileOutputFile", path, "--dumpProfile")
     assert result.returncode == 0, result.stderr
@@ -190,7 +155,7 @@ BAD_INPUT: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("content", "parts"), [case[1:] for case in BAD_INPUT], ids=[case[0] for case in BAD_INPUT])
-def test_bad_input_is_one_line_and_leaves_nothing(run: Run, content: dict[str, Any], parts: tuple[str, ...]) -> None:
+def test_bad_input_is_one_line_and_leaves_nothing(run: OmniRun, content: Any, parts: tuple[str, ...]) -> None:
     assert_one_clear_line(run(content), 2, *parts)
     assert run.left_nothing()
 
@@ -198,6 +163,9 @@ def test_bad_input_is_one_line_and_leaves_nothing(run: Run, content: dict[str, A
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
+        (("--requireSpeculation", "--cpSpecVerifySize", "3"), "--requireSpeculation needs speech; add --enableAudioO"),
+        (("--requireSpeculation",), "--requireSpeculation needs a verify window; add --cpSpecVerifySize 2 to 8"),
+        (("--cpSpecVerifySize", "1"), "--cpSpecVerifySize: the verify window is 1"),
         (("--enableAudioOutput",), "--talkerEngineDir is required when --enableAudioOutput is set"),
         (("--warmup", "-1"), "--warmup is -1"),
         (("--maxGenerateLength", "0"), "--maxGenerateLength is 0"),
@@ -206,12 +174,92 @@ def test_bad_input_is_one_line_and_leaves_nothing(run: Run, content: dict[str, A
         (("--enableThinkerTalkerStreaming",), "--enableThinkerTalkerStreaming"),
     ],
 )
-def test_flags_that_cannot_work_are_usage_errors(run: Run, arguments: tuple[str, ...], part: str) -> None:
+def test_flags_that_cannot_work_are_usage_errors_before_anything_is_loaded(
+    run: OmniRun, arguments: tuple[str, ...], part: str
+) -> None:
+    run.engines = Path("/nonexistent")
     assert_one_clear_line(run(document(), *arguments, audio=False), 2, part)
     assert run.left_nothing()
 
 
-def test_the_output_file_is_required(run: Run, tmp_path: Path) -> None:
+def test_flags_of_speech_without_speech_are_each_warned_about(run: OmniRun) -> None:
+    given = {
+        "--talkerEngineDir": run.engines / "talker",
+        "--code2wavEngineDir": run.engines / "code2wav",
+        "--multimodalEngineDir": run.engines,
+        "--outputAudioDir": run.audio,
+        "--cpSpecVerifySize": 3,
+    }
+    result = run(document(), *(word for pair in given.items() for word in pair), audio=False)
+    assert result.returncode == 0, result.stderr
+    for flag in given:
+        assert f"warning: {flag} has no effect without --enableAudioOutput" in result.stderr
+    assert list(run.audio.iterdir()) == []
+
+
+def test_where_code2wav_lies_means_nothing_without_a_place_for_sound(run: OmniRun) -> None:
+    extra = ("--enableAudioOutput", "--talkerEngineDir", run.engines / "talker", "--code2wavEngineDir", run.engines)
+    result = run(document(), *extra, audio=False)
+    assert result.returncode == 0, result.stderr
+    assert "warning: --code2wavEngineDir has no effect without --outputAudioDir" in result.stderr
+    assert run.responses[0]["frames"] == 5
+
+
+def test_a_narrow_engine_falls_back_with_a_warning_that_names_the_rebuild(tmp_path: Path, omni_engines: Maker) -> None:
+    copy = Path(shutil.copytree(omni_engines("tiny", SEED), tmp_path / "engines"))
+    narrowed(copy)
+    run = OmniRun(tmp_path, copy)
+    result = run(document(), "--cpSpecVerifySize", 3)
+    assert result.returncode == 0, result.stderr
+    assert "speculative decoding disabled: the engine's generation profile accepts 1 new positions" in result.stderr
+    found = run.responses[0]["code_predictor"]
+    assert (found["requested"], found["effective"]) == (3, 0)
+    assert f"cpspec-build --checkpoint CHECKPOINT --engineDir {copy}" in found["reason"]
+
+
+def test_require_speculation_turns_the_fallback_into_an_error(tmp_path: Path, omni_engines: Maker) -> None:
+    copy = Path(shutil.copytree(omni_engines("tiny", SEED), tmp_path / "engines"))
+    narrowed(copy)
+    run = OmniRun(tmp_path, copy)
+    result = run(document(), "--cpSpecVerifySize", 3, "--requireSpeculation")
+    assert_one_clear_line(result, 1, "speculation is required", "generation profile accepts 1", "cpspec-build")
+    assert run.left_nothing()
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_the_caps_in_force_are_reported_and_a_smaller_one_than_asked_for_is_said_once(
+    run: OmniRun, explicit: bool
+) -> None:
+    content = document()
+    if not explicit:
+        del content["max_audio_length"]  # 4095 frames, more than the engine of the tests can hold
+    result = run(content, "--cpSpecVerifySize", 3)
+    assert result.returncode == 0, result.stderr
+    (response,) = run.responses
+    cap = response["sampling"]["max_audio_length"]
+    assert response["sampling"]["max_generate_length"] == response["generated_token_count"] == 6
+    assert response["frames"] == cap
+    assert response["audio_finish_reason"] == "length"
+    said = [line for line in result.stderr.splitlines() if f"max_audio_length is {cap}" in line]
+    assert len(said) == (0 if explicit else 1), result.stderr
+    assert (cap == 5) == explicit
+
+
+def test_a_token_cap_below_the_default_is_the_one_reported(tmp_path: Path, omni_engines: Maker) -> None:
+    copy = Path(shutil.copytree(omni_engines("tiny", SEED), tmp_path / "engines"))
+    shrunk(copy / "thinker", 64)
+    run = OmniRun(tmp_path, copy)
+    content = document()
+    del content["max_generate_length"]
+    result = run(content, audio=False)
+    assert result.returncode == 0, result.stderr
+    (response,) = run.responses
+    cap = response["sampling"]["max_generate_length"]
+    assert response["generated_token_count"] == cap < 64
+    assert f"the text ended at the token cap of {cap} tokens, it may be cut (finish length)" in result.stderr
+
+
+def test_the_output_file_is_required(run: OmniRun, tmp_path: Path) -> None:
     source = tmp_path / "in.json"
     source.write_text(json.dumps(document()))
     result = infer("--inputFile", source, "--engineDir", run.engines / "thinker")
@@ -252,7 +300,7 @@ def test_broken_engines_are_one_line_that_names_the_file(
 ) -> None:
     copy = Path(shutil.copytree(omni_engines("tiny", SEED), tmp_path / "engines"))
     break_it(copy)
-    run = Run(tmp_path, copy)
+    run = OmniRun(tmp_path, copy)
     assert_one_clear_line(run(document()), 1, *parts)
     assert run.left_nothing()
 
@@ -261,18 +309,14 @@ def test_code2wav_is_also_found_below_the_multimodal_directory(tmp_path: Path, o
     copy = Path(shutil.copytree(omni_engines("tiny", SEED), tmp_path / "engines"))
     (copy / "elsewhere").mkdir()
     (copy / "code2wav").rename(copy / "elsewhere" / "code2wav")
-    result = Run(tmp_path, copy)(document(), "--multimodalEngineDir", copy / "elsewhere")
+    result = OmniRun(tmp_path, copy)(document(), "--multimodalEngineDir", copy / "elsewhere")
     assert result.returncode == 0, result.stderr
 
 
 def test_a_failed_speech_keeps_the_text_and_exits_1(tmp_path: Path, omni_engines: Maker) -> None:
     copy = Path(shutil.copytree(omni_engines("tiny", SEED), tmp_path / "engines"))
-    path = copy / "code_predictor" / "lm_heads.safetensors"
-    heads = safetensors.numpy.load_file(path)
-    heads["lm_head_2.weight"] = np.full_like(heads["lm_head_2.weight"], np.nan)
-    path.unlink()
-    safetensors.numpy.save_file(heads, path)
-    run = Run(tmp_path, copy)
+    overflowing(copy, "lm_head_2.weight")
+    run = OmniRun(tmp_path, copy)
     result = run(document(), "--cpSpecVerifySize=2")
     assert result.returncode == 1
     (response,) = run.responses

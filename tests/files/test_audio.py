@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from cpspec_trt.errors import NumericError
-from cpspec_trt.files.audio import to_pcm16, write_wav
+from cpspec_trt.files.audio import SAMPLE_RATE, to_pcm16, write_wav
 
 
 @pytest.mark.parametrize("count", [0, 1, 1920, 24_001])
 def test_a_wav_has_the_44_byte_header_of_mono_16_bit_pcm_at_24_khz(tmp_path: Path, count: int) -> None:
     path = tmp_path / "new" / "a.wav"
-    write_wav(path, np.zeros(count, np.float32))
+    write_wav(path, np.zeros(count, np.float32), SAMPLE_RATE)
     raw = path.read_bytes()
     size = 2 * count
     # RIFF header, 16-byte fmt chunk (PCM, 1 channel, rate, bytes/s, block, bits), data chunk.
@@ -36,7 +36,7 @@ def test_samples_are_clamped_scaled_by_32767_and_truncated_toward_zero() -> None
 def test_the_standard_library_reads_back_what_was_written(tmp_path: Path) -> None:
     samples = np.sin(np.arange(4800, dtype=np.float32) * 0.05)
     path = tmp_path / "tone.wav"
-    write_wav(path, samples)
+    write_wav(path, samples, SAMPLE_RATE)
     with wave.open(str(path)) as file:
         assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 24_000)
         read = np.frombuffer(file.readframes(file.getnframes()), "<i2")
@@ -53,6 +53,6 @@ def test_a_sample_that_is_not_finite_is_named_and_nothing_is_written(tmp_path: P
     path = tmp_path / "a.wav"
     path.write_bytes(b"earlier")
     with pytest.raises(NumericError, match=rf"is {value} at sample 7 \(2 of 100 samples"):
-        write_wav(path, samples)
+        write_wav(path, samples, SAMPLE_RATE)
     assert path.read_bytes() == b"earlier"
     assert list(tmp_path.iterdir()) == [path]

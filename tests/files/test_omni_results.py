@@ -71,10 +71,10 @@ def test_a_text_response_has_no_audio_keys() -> None:
 
 
 def test_a_failed_request_is_written_with_the_text_of_the_reference_and_why() -> None:
-    found = response(finish_reason="error", error="the prompt is too long", sampling=None).to_json()
+    found = response(finish_reason="error", error="the prompt is too long").to_json()
     assert found["output_text"] == "TensorRT Edge LLM cannot handle this request. Fails."
     assert (found["finish_reason"], found["error"]) == ("error", "the prompt is too long")
-    assert list(found) == [*REFERENCE_KEYS, "error"]
+    assert list(found) == [*REFERENCE_KEYS, "error", "sampling"]
 
 
 def test_speech_that_failed_keeps_the_text_and_says_why() -> None:
@@ -101,7 +101,7 @@ def test_the_output_json_is_indented_by_four(tmp_path: Path) -> None:
 
 
 def test_files_are_named_after_the_batch_group_and_the_slot(tmp_path: Path) -> None:
-    record = write_audio(tmp_path, 2, np.zeros(3840, np.float32), np.zeros((2, 16), np.int64), slot=0)
+    record = write_audio(tmp_path, 2, np.zeros(3840, np.float32), np.zeros((2, 16), np.int64), 24_000, slot=0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["audio_req2_batch0.wav", "rvq_req2_batch0.safetensors"]
     assert record.audio_file == tmp_path / "audio_req2_batch0.wav"
 
@@ -109,4 +109,4 @@ def test_files_are_named_after_the_batch_group_and_the_slot(tmp_path: Path) -> N
 def test_a_directory_that_cannot_be_written_is_named_with_both_files(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RequestError, match=r"file: cannot write audio_req1_batch3\.wav and rvq_req1_batch3\.safet"):
-        write_audio(tmp_path / "file", 1, np.zeros(4, np.float32), np.zeros((1, 16), np.int64), slot=3)
+        write_audio(tmp_path / "file", 1, np.zeros(4, np.float32), np.zeros((1, 16), np.int64), 24_000, slot=3)

@@ -48,7 +48,7 @@ def test_a_good_response_has_the_reference_keys_and_ours() -> None:
 
 
 def test_a_failed_response_says_failed_and_why_and_has_no_audio_keys() -> None:
-    record = response(finish_reason="error", error="unknown speaker", frames=0, sampling=None, code_predictor=None)
+    record = response(finish_reason="error", error="unknown speaker", frames=0, code_predictor=None)
     assert record.to_json() == {
         "request_idx": 0,
         "output_text": "FAILED",
@@ -56,6 +56,7 @@ def test_a_failed_response_says_failed_and_why_and_has_no_audio_keys() -> None:
         "finish_reason": "error",
         "frames": 0,
         "error": "unknown speaker",
+        "sampling": {"sampling_seed": 42},
     }
 
 
@@ -86,7 +87,7 @@ def test_a_file_name_that_is_not_unicode_can_be_reported(tmp_path: Path) -> None
 
 def test_an_output_json_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match=r"file/output\.json: cannot write the output JSON: .*--outputFile"):
+    with pytest.raises(UsageError, match=r"--outputFile .*file/output\.json: the output JSON cannot be written: Not a"):
         write_results(tmp_path / "file" / "output.json", Path("input.json"), [])
 
 
@@ -102,7 +103,7 @@ def test_codes_are_the_single_int32_tensor_rvq_codes_of_frames_by_groups(tmp_pat
 
 
 def test_audio_and_codes_are_named_after_the_request(tmp_path: Path) -> None:
-    record = write_audio(tmp_path / "audio", 3, np.zeros(3840, np.float32), np.zeros((2, 16), np.int64))
+    record = write_audio(tmp_path / "audio", 3, np.zeros(3840, np.float32), np.zeros((2, 16), np.int64), 24_000)
     assert record == AudioRecord(
         tmp_path / "audio" / "audio_req3.wav", 3840, 24_000, tmp_path / "audio" / "rvq_req3.safetensors"
     )
@@ -113,11 +114,11 @@ def test_audio_and_codes_are_named_after_the_request(tmp_path: Path) -> None:
 
 def test_a_broken_waveform_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(NumericError):
-        write_audio(tmp_path, 0, np.full(4, np.nan, np.float32), np.zeros((1, 16), np.int64))
+        write_audio(tmp_path, 0, np.full(4, np.nan, np.float32), np.zeros((1, 16), np.int64), 24_000)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_audio_directory_that_cannot_be_written_fails_the_request_by_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RequestError, match=r"file: cannot write audio_req3\.wav and rvq_req3.*: .*--outputAudioDir"):
-        write_audio(tmp_path / "file", 3, np.zeros(4, np.float32), np.zeros((1, 16), np.int64))
+        write_audio(tmp_path / "file", 3, np.zeros(4, np.float32), np.zeros((1, 16), np.int64), 24_000)
