@@ -45,7 +45,7 @@ cpspec_status cpspec_argmax(const void* logits, cpspec_dtype dtype, int64_t rows
     CPSPEC_CHECK(check_size(kName, "vocabulary", vocabulary, 1));
     if (rows == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"codes", codes}}));
-    for (int64_t r = 0; r < rows; ++r) errors[r] = level().argmax(logits, dtype, r, vocabulary, &codes[r]);
+    for (int64_t r = 0; r < rows; ++r) errors[r] = level().argmax(logits, dtype, r * vocabulary, vocabulary, &codes[r]);
     return CPSPEC_OK;
 }
 
