@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,16 +58,33 @@ class Checkpoint:
         return [self.directory / name for name in COMPANION_FILES if (self.directory / name).is_file()]
 
     def fingerprint(self) -> str:
-        """SHA-256 (hex) over names, sizes and contents of both configs and all weight files, read in blocks."""
+        """SHA-256 (hex) over names, sizes and contents of both configs and all weight files, read in blocks.
+
+        Raises:
+            CheckpointError: a file cannot be read.
+        """
         digest = hashlib.sha256()
         weights = {entry.file for tensors in (self.tensors, self.speech_tensors) for entry in tensors.entries.values()}
         for path in sorted({self.config_path, self.speech_config_path, *weights}):
             name = path.relative_to(self.directory).as_posix()
-            digest.update(f"{name}\n{path.stat().st_size}\n".encode())
-            with path.open("rb") as stream:
+            with reading(path), path.open("rb") as stream:
+                digest.update(f"{name}\n{path.stat().st_size}\n".encode())
                 while block := stream.read(_BLOCK_BYTES):
                     digest.update(block)
         return digest.hexdigest()
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Report an error of the operating system as a fault of the checkpoint's file.
+
+    Raises:
+        CheckpointError: the block raised OSError.
+    """
+    try:
+        yield
+    except OSError as fault:
+        raise CheckpointError(f"{path}: cannot be read: {fault.strerror}; make it readable") from None
 
 
 def open_checkpoint(directory: Path) -> Checkpoint:

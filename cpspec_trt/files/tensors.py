@@ -13,9 +13,12 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +29,8 @@ from cpspec_trt.files.json_io import read_json
 Array = NDArray[np.float32]
 Shape = tuple[int, ...]
 
-_ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+StorageType = Literal["F32", "F16", "BF16"]
+ITEM_BYTES: Mapping[str, int] = MappingProxyType({"F32": 4, "F16": 2, "BF16": 2})
 _BLOCK_ELEMENTS = 1 << 22  # 16 MiB of float32
 _MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 
@@ -75,8 +79,8 @@ class TensorSet:
         found = self.entries.get(name)
         if found is None:
             raise self._error(f"{self.path}: tensor {name!r} is missing; {remedy(self._error)}")
-        if found.dtype not in _ITEM_BYTES:
-            kinds = ", ".join(_ITEM_BYTES)
+        if found.dtype not in ITEM_BYTES:
+            kinds = ", ".join(ITEM_BYTES)
             raise self._error(f"{found.file}: tensor {name!r} has type {found.dtype}, expected one of {kinds}")
         if shape is not None and found.shape != shape:
             message = f"tensor {name!r} has shape {list(found.shape)}, config.json asks for {list(shape)}"
@@ -122,16 +126,21 @@ class TensorSet:
         return np.asarray(np.memmap(first.file, "<f4", "r", first.offset, shape))
 
     def _blocks(self, entry: TensorEntry) -> Iterator[Array]:
-        left = math.prod(entry.shape)
-        with entry.file.open("rb") as stream:
-            stream.seek(entry.offset)
-            while left:
-                count = min(left, _BLOCK_ELEMENTS)
-                raw = stream.read(count * _ITEM_BYTES[entry.dtype])
-                if len(raw) != count * _ITEM_BYTES[entry.dtype]:
-                    raise _truncated(entry.name, entry.file, self._error)
-                yield _to_float32(raw, entry.dtype)
-                left -= count
+        size = ITEM_BYTES[entry.dtype]
+        for start in range(0, math.prod(entry.shape), _BLOCK_ELEMENTS):
+            count = min(math.prod(entry.shape) - start, _BLOCK_ELEMENTS)
+            raw = self._bytes(entry.file, entry.offset + start * size, count * size)
+            if len(raw) != count * size:
+                raise _truncated(entry.name, entry.file, self._error)
+            yield _to_float32(raw, entry.dtype)
+
+    def _bytes(self, file: Path, offset: int, length: int) -> bytes:
+        try:
+            with file.open("rb") as stream:
+                stream.seek(offset)
+                return stream.read(length)
+        except OSError as fault:
+            raise self._error(f"{file}: cannot read the file: {fault.strerror}") from None
 
 
 def open_tensors(path: Path, error: type[CpspecError]) -> TensorSet:
@@ -174,26 +183,39 @@ def shard_names(index: Path, error: type[CpspecError]) -> dict[str, str]:
     return shards
 
 
-def write_tensors(path: Path, sources: Sequence[TensorSource]) -> None:
-    """Write float32 tensors in the given order, atomically, holding one block in memory.
+def write_tensors(
+    path: Path,
+    sources: Sequence[TensorSource],
+    dtype: StorageType = "F32",
+    metadata: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Write tensors in the given order, atomically, holding one block in memory.
+
+    The ``safetensors`` package writes only tensors that are all in memory.
+
+    Args:
+        path: the file.
+        sources: what to write, float32.
+        dtype: how it is stored; F16 and BF16 round to nearest even.
+        metadata: the header's ``__metadata__``; left out if empty.
 
     Raises:
         ValueError: a source yields more or fewer elements than its shape has.
     """
-    header: dict[str, Any] = {}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     offset = 0
     for source in sources:
-        end = offset + 4 * math.prod(source.shape)
-        header[source.name] = {"dtype": "F32", "shape": list(source.shape), "data_offsets": [offset, end]}
+        end = offset + ITEM_BYTES[dtype] * math.prod(source.shape)
+        header[source.name] = {"dtype": dtype, "shape": list(source.shape), "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)  # so that the data can be mapped at its natural alignment
     with atomic_file(path) as temporary, temporary.open("wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
         for source in sources:
-            written = sum(stream.write(np.ascontiguousarray(block, "<f4").data) for block in source.stream())
-            if written != 4 * math.prod(source.shape):
-                raise ValueError(f"{source.name!r} gave {written} bytes for shape {list(source.shape)}")
+            written = sum(stream.write(_encoded(block, dtype).data) for block in source.stream())
+            if written != ITEM_BYTES[dtype] * math.prod(source.shape):
+                raise ValueError(f"{source.name!r} gave {written} bytes of {dtype} for shape {list(source.shape)}")
 
 
 def remedy(error: type[CpspecError]) -> str:
@@ -222,6 +244,9 @@ def _read_header(path: Path, error: type[CpspecError]) -> dict[str, TensorEntry]
     for entry in entries.values():
         if entry.offset + entry.nbytes > size:
             raise _truncated(entry.name, path, error)
+    for before, after in pairwise(sorted(entries.values(), key=lambda entry: (entry.offset, entry.nbytes))):
+        if before.offset + before.nbytes > after.offset:
+            raise error(f"{path}: tensors {before.name!r} and {after.name!r} share bytes of data; {remedy(error)}")
     return entries
 
 
@@ -233,7 +258,7 @@ def _entry(name: str, value: Any, path: Path, data_start: int, error: type[Cpspe
         plain = False
     if not plain:
         raise error(f"{path}: the header entry of tensor {name!r} is damaged; {remedy(error)}")
-    if dtype in _ITEM_BYTES and end - begin != math.prod(shape) * _ITEM_BYTES[dtype]:
+    if dtype in ITEM_BYTES and end - begin != math.prod(shape) * ITEM_BYTES[dtype]:
         message = f"tensor {name!r} has {end - begin} bytes of data, which is not {dtype} {list(shape)}"
         raise error(f"{path}: {message}; {remedy(error)}")
     return TensorEntry(name, dtype, shape, path, data_start + begin, end - begin)
@@ -245,6 +270,13 @@ def _truncated(name: str, path: Path, error: type[CpspecError]) -> CpspecError:
 
 def _can_map(entry: TensorEntry) -> bool:
     return entry.dtype == "F32" and entry.offset % 4 == 0 and entry.nbytes > 0
+
+
+def _encoded(values: Array, dtype: StorageType) -> NDArray[Any]:
+    """Values as stored: little-endian and contiguous."""
+    if dtype != "BF16":
+        return np.ascontiguousarray(values, {"F32": "<f4", "F16": "<f2"}[dtype])
+    return np.ascontiguousarray(values).astype(ml_dtypes.bfloat16).view("<u2")
 
 
 def _to_float32(raw: bytes, dtype: str) -> Array:

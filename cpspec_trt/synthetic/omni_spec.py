@@ -9,8 +9,8 @@ from typing import Literal
 
 from cpspec_trt.errors import UsageError
 from cpspec_trt.files.engine_config import DecoderDimensions, MoeDimensions
+from cpspec_trt.files.tensors import StorageType
 from cpspec_trt.synthetic.codec_vocabulary import TAG_IDS
-from cpspec_trt.synthetic.spec import StorageType
 
 # published: config.json with rope_theta and rope_scaling, chat_template.json. transformers_5: the fields that
 # transformers 5 writes when it saves (rope_parameters, num_local_experts), chat_template.jinja.

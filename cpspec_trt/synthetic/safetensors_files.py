@@ -1,20 +1,14 @@
-"""Writes safetensors files tensor by tensor, so that memory stays at one block whatever the size.
-
-The ``safetensors`` package writes only tensors that are all in memory; the format itself (an 8-byte
-length, a JSON header, the data in order) needs no more than the shapes beforehand.
-"""
+"""The weight files of a synthetic checkpoint: one, or shards with their index."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from itertools import accumulate
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from cpspec_trt.files.json_io import write_json_atomic
-from cpspec_trt.synthetic.spec import StorageType
-from cpspec_trt.synthetic.weights import ITEM_BYTES, TensorPlan, encode, value_blocks
+from cpspec_trt.files.tensors import ITEM_BYTES, StorageType, TensorSource, write_tensors
+from cpspec_trt.synthetic.weights import TensorPlan, value_blocks
 
 _METADATA = {"format": "pt"}  # what the published files carry and PyTorch readers insist on
 
@@ -39,18 +33,8 @@ def write_model(
 
 def write_file(path: Path, plans: Sequence[TensorPlan], dtype: StorageType, seed: int) -> None:
     """Write one safetensors file whose tensors stand in the order of ``plans``."""
-    ends = list(accumulate(plan.size * ITEM_BYTES[dtype] for plan in plans))
-    header: dict[str, Any] = {"__metadata__": _METADATA}
-    for plan, begin, end in zip(plans, [0, *ends], ends, strict=False):
-        header[plan.name] = {"dtype": dtype, "shape": list(plan.shape), "data_offsets": [begin, end]}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # the data starts aligned
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little"))
-        file.write(text)
-        for plan in plans:
-            for values in value_blocks(plan, seed):
-                file.write(encode(values, dtype))
+    sources = [TensorSource(plan.name, plan.shape, partial(value_blocks, plan, seed)) for plan in plans]
+    write_tensors(path, sources, dtype, _METADATA)
 
 
 def _pack(plans: Sequence[TensorPlan], item_bytes: int, shard_bytes: int) -> list[list[TensorPlan]]:

@@ -9,10 +9,10 @@ from typing import Literal
 
 from cpspec_trt.errors import UsageError
 from cpspec_trt.files.engine_config import DecoderDimensions
+from cpspec_trt.files.tensors import StorageType
 from cpspec_trt.synthetic.codec_vocabulary import TAG_IDS
 
 Kind = Literal["custom_voice", "voice_design"]
-StorageType = Literal["F32", "F16", "BF16"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from cpspec_trt.synthetic.spec import StorageType
-
 BLOCK = 1 << 20  # values made at a time; even, since one 64-bit word gives two values
-ITEM_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +63,3 @@ def value_blocks(plan: TensorPlan, seed: int) -> Iterator[NDArray[np.float32]]:
         for index, factor in plan.row_factors:
             values[max(index * row - start, 0) : max((index + 1) * row - start, 0)] *= np.float32(factor)
         yield values
-
-
-def encode(values: NDArray[np.float32], dtype: StorageType) -> bytes:
-    """Values as stored: little-endian, rounded to nearest even."""
-    if dtype == "BF16":
-        return values.astype(ml_dtypes.bfloat16).tobytes()
-    return values.astype({"F32": "<f4", "F16": "<f2"}[dtype]).tobytes()

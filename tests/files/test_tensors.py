@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from safetensors.numpy import load_file, save_file
 
 from cpspec_trt.errors import CheckpointError, EngineError
-from cpspec_trt.files.tensors import TensorSource, open_sharded_tensors, open_tensors, write_tensors
+from cpspec_trt.files.tensors import StorageType, TensorSource, open_sharded_tensors, open_tensors, write_tensors
 
 RNG = np.random.default_rng(11)
 
@@ -74,8 +74,43 @@ def test_a_bfloat16_tensor_is_copied_under_another_name(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_file(tmp_path / "out.safetensors")["table"], values.astype(np.float32))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "stored"),
+    # 1 + 2**-8 is halfway between two bfloat16 numbers, 1 + 2**-11 between two half-precision ones: even wins.
+    [
+        ("F32", "0000803f 0080803f 0010803f 000080bf"),
+        ("F16", "003c 043c 003c 00bc"),
+        ("BF16", "803f 803f 803f 80bf"),
+    ],
+)
+def test_values_are_stored_little_endian_and_rounded_to_even(tmp_path: Path, dtype: StorageType, stored: str) -> None:
+    values = np.array([1.0, 1.0 + 2.0**-8, 1.0 + 2.0**-11, -1.0], np.float32)
+    write_tensors(tmp_path / "out", [plain(values)], dtype, {"format": "pt"})
+    assert (tmp_path / "out").read_bytes().endswith(bytes.fromhex(stored))
+    assert load_file(tmp_path / "out")["table"].tobytes() == bytes.fromhex(stored)
+    assert open_tensors(tmp_path / "out", EngineError).entry("table").dtype == dtype
+
+
+@pytest.mark.parametrize("second", [[0, 8], [4, 12], [0, 4], [8, 12]])
+def test_two_tensors_that_share_bytes_are_refused(tmp_path: Path, second: list[int]) -> None:
+    header: dict[str, object] = {
+        "a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]},
+        "b": {"dtype": "F32", "shape": [(second[1] - second[0]) // 4], "data_offsets": second},
+    }
+    with pytest.raises(EngineError, match=r"tensors '[ab]' and '[ab]' share bytes of data; export it again"):
+        open_tensors(raw_file(tmp_path / "m", header, bytes(12)), EngineError)
+
+
+def test_a_file_that_can_no_longer_be_read_is_named(tmp_path: Path) -> None:
+    save_file({"table": np.ones(3, np.float32)}, tmp_path / "model.safetensors")
+    tensors = open_tensors(tmp_path / "model.safetensors", CheckpointError)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"model.safetensors: cannot read the file: No such file or directory"):
+        tensors.read("table")
+
+
 def test_a_source_with_too_few_elements_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"'table' gave 8 bytes for shape \[3\]"):
+    with pytest.raises(ValueError, match=r"'table' gave 8 bytes of F32 for shape \[3\]"):
         write_tensors(tmp_path / "out.safetensors", [TensorSource("table", (3,), lambda: [np.ones(2, np.float32)])])
     assert list(tmp_path.iterdir()) == []
 

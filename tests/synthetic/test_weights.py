@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cpspec_trt.synthetic import weights
-from cpspec_trt.synthetic.spec import StorageType
-from cpspec_trt.synthetic.weights import Law, TensorPlan, encode, fan_in, spread, value_blocks
+from cpspec_trt.synthetic.weights import Law, TensorPlan, fan_in, spread, value_blocks
 
 
 def _values(plan: TensorPlan, seed: int) -> NDArray[np.float32]:
@@ -50,17 +49,3 @@ def test_fan_in_keeps_the_variance_of_a_sum() -> None:
     matrix = _values(TensorPlan("x", (4096, 256), fan_in(256, gain=1.5)), 3)
     inputs = _values(TensorPlan("inputs", (256,), spread(1.0)), 3)
     assert (matrix @ inputs).std() / np.sqrt((inputs**2).mean()) == pytest.approx(1.5, rel=0.05)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "stored"),
-    # 1 + 2**-8 is halfway between two bfloat16 numbers, 1 + 2**-11 between two half-precision ones: even wins.
-    [
-        ("F32", "0000803f 0080803f 0010803f 000080bf"),
-        ("F16", "003c 043c 003c 00bc"),
-        ("BF16", "803f 803f 803f 80bf"),
-    ],
-)
-def test_values_are_stored_little_endian_and_rounded_to_even(dtype: StorageType, stored: str) -> None:
-    values = np.array([1.0, 1.0 + 2.0**-8, 1.0 + 2.0**-11, -1.0], np.float32)
-    assert encode(values, dtype) == bytes.fromhex(stored)
