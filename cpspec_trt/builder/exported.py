@@ -131,6 +131,8 @@ def _read_model(path: Path) -> onnx.ModelProto:
         raise EngineError(f"{path}: the exported graph is missing; {_EXPORT}")
     try:
         model = onnx.load(path, load_external_data=False)
+    except OSError as fault:
+        raise EngineError(f"{path}: cannot be read: {fault.strerror}; make it readable") from None
     except Exception as fault:  # protobuf's own error class, which has no typed import
         raise EngineError(f"{path}: is not an ONNX graph ({fault}); {_EXPORT}") from fault
     if not model.graph.node:

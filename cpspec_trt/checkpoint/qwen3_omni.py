@@ -25,6 +25,7 @@ from cpspec_trt.files.engine_config import (
     OMNI_CODE_PREDICTOR_MODEL,
     OMNI_TALKER_MODEL,
     THINKER_MODEL,
+    WINDOWS,
     CodePredictorConfig,
     MoeDimensions,
     OmniCode2WavConfig,
@@ -93,7 +94,7 @@ def read_talker_config(checkpoint: Checkpoint, fingerprint: str) -> OmniTalkerCo
         raise talker.error("thinker_hidden_size", f"is {width}, but {thinker.name}.hidden_size is {found}")
     speakers = talker.ids("speaker_id", decoder.vocab_size)
     if not speakers:
-        raise talker.error("speaker_id", "names no speaker; the checkpoint is incomplete")
+        raise talker.error("speaker_id", "names no speaker")
 
     def code(field: str) -> int:
         return talker.integer(field, minimum=0, limit=decoder.vocab_size)
@@ -145,7 +146,7 @@ def read_code2wav_config(checkpoint: Checkpoint, fingerprint: str) -> OmniCode2W
         num_attention_heads=section.integer("num_attention_heads"),
         num_key_value_heads=section.integer("num_key_value_heads"),
         head_dim=head_dim,
-        sliding_window=section.integer("sliding_window"),
+        sliding_window=section.integer("sliding_window", minimum=WINDOWS[0], limit=WINDOWS[1] + 1),
         decoder_dim=section.integer("decoder_dim"),
         rms_norm_eps=section.number("rms_norm_eps"),
         rope_theta=read_rope_theta(section),

@@ -20,6 +20,7 @@ from cpspec_trt.files.engine_config import (
     CODE2WAV_MODEL,
     CODE_PREDICTOR_MODEL,
     TALKER_MODEL,
+    WINDOWS,
     Code2WavConfig,
     CodePredictorConfig,
     TalkerConfig,
@@ -50,6 +51,8 @@ def read_talker_config(checkpoint: Checkpoint, fingerprint: str) -> TalkerConfig
     languages = talker.ids("codec_language_id", codec_vocabulary)
     has_speakers = root.text("tts_model_type") == "custom_voice"
     speakers = talker.ids("spk_id", codec_vocabulary) if has_speakers else {}
+    if has_speakers and not speakers:
+        raise talker.error("spk_id", "names no speaker, but tts_model_type is 'custom_voice'")
     return TalkerConfig(
         model=TALKER_MODEL,
         checkpoint_fingerprint=fingerprint,
@@ -114,7 +117,7 @@ def read_code2wav_config(checkpoint: Checkpoint, fingerprint: str) -> Code2WavCo
         num_attention_heads=decoder.integer("num_attention_heads"),
         num_key_value_heads=decoder.integer("num_key_value_heads"),
         head_dim=decoder.integer("head_dim"),
-        sliding_window=decoder.integer("sliding_window"),
+        sliding_window=decoder.integer("sliding_window", minimum=WINDOWS[0], limit=WINDOWS[1] + 1),
         decoder_dim=decoder.integer("decoder_dim"),
         rms_norm_eps=decoder.number("rms_norm_eps"),
         rope_theta=read_rope_theta(decoder),

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from cpspec_trt.errors import CheckpointError, UnsupportedError
-from cpspec_trt.files.engine_config import take
+from cpspec_trt.files.engine_config import MAX_COUNT, take
 from cpspec_trt.files.json_io import read_json
+
+_REMEDY = "copy the file again from the checkpoint that the weights belong to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,9 @@ class Section:
         return str(found)
 
     def integer(self, field: str, minimum: int = 1, limit: int | None = None) -> int:
-        """An integer of at least ``minimum`` and below ``limit``."""
+        """An integer of at least ``minimum`` and below ``limit``; a number of things (``num_…``) has a limit anyway."""
+        if limit is None and field.startswith("num_"):
+            limit = MAX_COUNT + 1
         return self._bounded(field, self._take(field, int), minimum, limit)
 
     def number(self, field: str) -> float:
@@ -52,6 +56,10 @@ class Section:
     def flag(self, field: str) -> bool:
         """True or false."""
         return bool(self._take(field, bool))
+
+    def checked(self, field: str, kind: type[Any]) -> Any:
+        """A value of a JSON type."""
+        return self._take(field, kind)
 
     def indices(self, field: str, limit: int) -> tuple[int, ...]:
         """A list, possibly empty, of numbers in 0 … limit - 1."""
@@ -90,7 +98,7 @@ class Section:
 
     def error(self, field: str, fault: str) -> CheckpointError:
         """The error for a field whose value cannot be right."""
-        return CheckpointError(f"{self.path}: field {self.field_name(field)!r} {fault}")
+        return CheckpointError(f"{self.path}: field {self.field_name(field)!r} {fault}; {_REMEDY}")
 
     def _take(self, field: str, kind: type[Any]) -> Any:
         name = self.field_name(field)

@@ -205,8 +205,13 @@ _NAMES: Mapping[type[Any], str] = {
     OmniTalkerConfig: "a Talker of Qwen3-Omni",
     OmniCode2WavConfig: "a code2wav decoder of Qwen3-Omni",
 }
+_JSON_KINDS: Mapping[type[Any], str] = {
+    dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "a whole number", float: "a number"
+}  # fmt: skip
 _FLATTENED = (DecoderDimensions, MoeDimensions)  # their fields stand at the top level of config.json
 _LARGEST = 2**53  # no size, id or rate comes near it
+MAX_COUNT = 65_536  # of layers, heads, experts, code groups: things that are listed one by one
+WINDOWS = (2, 65_536)  # a sliding window keeps at least one key of the past, and as state no more than memory takes
 _MAY_BE_ZERO = ("accept_hidden_layer", "shared_expert_intermediate_size", "dense_layers")
 _Config = TypeVar(
     "_Config", ThinkerConfig, TalkerConfig, OmniTalkerConfig, CodePredictorConfig, Code2WavConfig, OmniCode2WavConfig
@@ -271,7 +276,7 @@ def take(value: Mapping[str, Any], field: str, kind: type[Any], path: Path, erro
         except OverflowError:
             raise error(f"{path}: field {field!r} is too large: {found!r:.60}") from None
     if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
-        raise error(f"{path}: field {field!r} must be {kind.__name__}, found {found!r:.60}")
+        raise error(f"{path}: field {field!r} must be {_JSON_KINDS[kind]}, found {found!r:.60}")
     return found
 
 
@@ -314,6 +319,8 @@ def _in_range(name: str, found: Any, path: Path) -> Any:
         if found < 0 or (found == 0 and not from_zero):
             wanted = "0 or more" if from_zero else "positive"
             raise EngineError(f"{path}: field {name!r} must be {wanted}, found {found!r:.60}")
-        if found > _LARGEST:
+        if name == "sliding_window" and not WINDOWS[0] <= found <= WINDOWS[1]:
+            raise EngineError(f"{path}: field {name!r} must lie in {WINDOWS[0]} … {WINDOWS[1]}, found {found!r:.60}")
+        if found > (MAX_COUNT if name.startswith("num_") else _LARGEST):
             raise EngineError(f"{path}: field {name!r} is too large: {found!r:.60}")
     return found

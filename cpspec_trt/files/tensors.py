@@ -122,6 +122,19 @@ class TensorSet:
             row[...] = self.read(name)
         return result
 
+    def check_length(self, stem: str, count: int) -> None:
+        """Refuse a numbered list of tensors (``<stem>.0.…``, …) that is longer than the configuration says.
+
+        Raises:
+            error: there is a tensor ``<stem>.N.…`` with N at or above ``count``.
+        """
+        start = f"{stem}."
+        numbers = (name[len(start) :].partition(".")[0] for name in self.entries if name.startswith(start))
+        last = max((int(number) for number in numbers if number.isdecimal()), default=-1)
+        if last >= count:
+            found = f"holds {stem}.{last}, but config.json asks for {count} of them"
+            raise self._error(f"{self.path}: {found}; configuration and weights are of different checkpoints")
+
     def _map(self, first: TensorEntry, shape: Shape) -> Array:
         return np.asarray(np.memmap(first.file, "<f4", "r", first.offset, shape))
 

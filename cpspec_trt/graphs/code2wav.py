@@ -76,6 +76,7 @@ def _embed(weights: CheckpointWeights, config: Code2WavConfig, codes: str) -> st
 
 def _codebooks(weights: CheckpointWeights, config: Code2WavConfig) -> str:
     """One table of all groups, [groups * codebook_size, codebook_dim / 2]: embedding_sum / max(cluster_usage, 1e-5)."""
+    weights.tensors.check_length("decoder.quantizer.rvq_rest.vq.layers", config.num_quantizers - 1)
     entries, width = config.codebook_size, config.codebook_dim // 2
     layers = ["rvq_first.vq.layers.0", *(f"rvq_rest.vq.layers.{depth}" for depth in range(config.num_quantizers - 1))]
     books = [f"decoder.quantizer.{layer}._codebook" for layer in layers]

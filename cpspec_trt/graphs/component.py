@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +22,6 @@ class Component:
     config: ComponentConfig
     author: GraphAuthor
     write_companions: Callable[[Path], None]
-
-
-def copy_companion_files(checkpoint: Checkpoint, directory: Path) -> None:
-    """Copy the tokenizer's files and the sampling defaults."""
-    for file in checkpoint.companion_files():
-        shutil.copyfile(file, directory / file.name)
 
 
 def projection_sources(tensors: TensorSet, name: str, inputs: int, inner: int, outputs: int) -> list[TensorSource]:
@@ -56,6 +49,8 @@ def code_predictor_component(config: CodePredictorConfig, tensors: TensorSet) ->
     def tables(pattern: str, shape: tuple[int, ...], names: Sequence[str]) -> list[TensorSource]:
         return [tensors.source(pattern.format(i), shape, rename=name) for i, name in enumerate(names)]
 
+    for stem in ("model.codec_embedding", "lm_head"):
+        tensors.check_length(f"{prefix}.{stem}", groups - 1)
     author = author_code_predictor(config, tensors)
     embeddings = tables(
         f"{prefix}.model.codec_embedding.{{}}.weight", (codebook, width), sidecars.codec_embedding_names(groups)

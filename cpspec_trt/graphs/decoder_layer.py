@@ -47,6 +47,7 @@ def decoder_stack(
     weights: CheckpointWeights, dimensions: DecoderDimensions, prefix: str, inputs: DecoderInputs, x: str, mlp: Mlp
 ) -> str:
     """All layers, without the final norm; ``mlp`` authors the feed-forward part of each. See ``decoder_layer``."""
+    weights.tensors.check_length(f"{prefix}.layers", dimensions.num_hidden_layers)
     for layer in range(dimensions.num_hidden_layers):
         x = decoder_layer(weights, dimensions, prefix, layer, inputs, x, mlp)
     return x

@@ -15,12 +15,12 @@ from cpspec_trt.checkpoint.reader import Checkpoint
 from cpspec_trt.files import sidecars
 from cpspec_trt.files.engine_config import OmniTalkerConfig, ThinkerConfig
 from cpspec_trt.files.tensors import TensorSet
+from cpspec_trt.graphs.companions import check_companions, copy_companions
 from cpspec_trt.graphs.component import (
     Component,
     check_code2wav_fits,
     code2wav_component,
     code_predictor_component,
-    copy_companion_files,
     projection_sources,
 )
 from cpspec_trt.graphs.omni_code2wav import author_omni_code2wav
@@ -52,13 +52,14 @@ def omni_components(checkpoint: Checkpoint, fingerprint: str) -> dict[str, Compo
 
 
 def _thinker(checkpoint: Checkpoint, config: ThinkerConfig) -> Component:
+    check_companions(checkpoint, config)
     author = author_thinker(config, checkpoint.tensors)
     shape = (config.decoder.vocab_size, config.decoder.hidden_size)
     embedding = checkpoint.tensors.source("thinker.model.embed_tokens.weight", shape, rename="embedding")
 
     def write(directory: Path) -> None:
         sidecars.write_thinker_sidecars(directory, embedding)
-        copy_companion_files(checkpoint, directory)
+        copy_companions(checkpoint, directory)
 
     return Component(config, author, write)
 

@@ -67,6 +67,7 @@ def sliding_transformer(
     """
     hidden, epsilon = config.hidden_size, config.rms_norm_eps
     mask = folded_mask(weights.author, inputs.mask, config.num_attention_heads, config.num_key_value_heads)
+    weights.tensors.check_length(f"{here}.layers", config.num_hidden_layers)
     for layer in range(config.num_hidden_layers):
         at = f"{here}.layers.{layer}"
         with weights.author.scope(f"layer_{layer}"):

@@ -33,6 +33,7 @@ def author_thinker(config: ThinkerConfig, tensors: TensorSet) -> GraphAuthor:
     last_row = author.input("last_row", ["batch", 1], np.int64)
     x = accepted = inputs.inputs_embeds
     experts = expert_mlp(config.moe)
+    tensors.check_length("thinker.model.layers", dimensions.num_hidden_layers)
     for layer in range(dimensions.num_hidden_layers):
         mlp = dense_mlp if layer in config.moe.dense_layers else experts
         x = decoder_layer(weights, dimensions, "thinker.model", layer, inputs, x, mlp)

@@ -9,12 +9,12 @@ from cpspec_trt.checkpoint.reader import Checkpoint
 from cpspec_trt.files import sidecars
 from cpspec_trt.files.engine_config import TalkerConfig
 from cpspec_trt.graphs.code2wav import author_code2wav
+from cpspec_trt.graphs.companions import check_companions, copy_companions
 from cpspec_trt.graphs.component import (
     Component,
     check_code2wav_fits,
     code2wav_component,
     code_predictor_component,
-    copy_companion_files,
     projection_sources,
 )
 from cpspec_trt.graphs.talker import author_talker
@@ -39,6 +39,7 @@ def tts_components(checkpoint: Checkpoint, fingerprint: str) -> dict[str, Compon
 
 
 def _talker(checkpoint: Checkpoint, config: TalkerConfig) -> Component:
+    check_companions(checkpoint, config)
     tensors, width, text_width = checkpoint.tensors, config.decoder.hidden_size, config.text_hidden_size
     author = author_talker(config, tensors)
     embedding = tensors.source(
@@ -51,6 +52,6 @@ def _talker(checkpoint: Checkpoint, config: TalkerConfig) -> Component:
 
     def write(directory: Path) -> None:
         sidecars.write_talker_sidecars(directory, embedding, text, projection)
-        copy_companion_files(checkpoint, directory)
+        copy_companions(checkpoint, directory)
 
     return Component(config, author, write)

@@ -155,8 +155,10 @@ def _read_published(directory: Path) -> Tokenizer:
 def _read_merges(path: Path) -> _Merges:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise CheckpointError(f"{path}: cannot read the merges: {fault}") from None
+    except OSError as fault:
+        raise CheckpointError(f"{path}: cannot be read: {fault.strerror}; make it readable") from None
+    except UnicodeDecodeError as fault:
+        raise CheckpointError(f"{path}: the merges are not UTF-8 (byte {fault.start}); copy the file again") from None
     start = 1 if lines[0].startswith("#version:") else 0
     numbered = enumerate(lines[start:], start + 1)
     return [_merge(line, f"{path}: line {number}") for number, line in numbered if line.strip()]

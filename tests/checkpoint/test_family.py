@@ -32,7 +32,7 @@ def test_another_family_is_refused_with_those_that_are_known(tmp_path: Path, mod
     [
         ("{}", "required field 'model_type' is missing"),
         ('{"model_type": ""}', "field 'model_type' is empty"),
-        ('{"model_type": 3}', "field 'model_type' must be str, found 3"),
+        ('{"model_type": 3}', "field 'model_type' must be a text, found 3"),
         ("{", "not JSON"),
     ],
 )

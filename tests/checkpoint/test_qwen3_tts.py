@@ -152,13 +152,21 @@ def test_a_missing_codec_field_is_named_and_has_no_default(directory: Path, path
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ((*TALKER, "hidden_size"), "256", "field 'talker_config.hidden_size' must be int, found '256'"),
-        ((*TALKER, "hidden_size"), True, "field 'talker_config.hidden_size' must be int, found True"),
+        ((*TALKER, "hidden_size"), "256", "field 'talker_config.hidden_size' must be a whole number, found '256'"),
+        ((*TALKER, "hidden_size"), True, "field 'talker_config.hidden_size' must be a whole number, found True"),
         ((*TALKER, "hidden_size"), 0, "field 'talker_config.hidden_size' is 0, expected at least 1"),
         ((*TALKER, "rms_norm_eps"), -1e-6, "field 'talker_config.rms_norm_eps' is -1e-06, expected a positive number"),
-        ((*TALKER, "code_predictor_config"), [], "'talker_config.code_predictor_config' must be dict, found []"),
+        ((*TALKER, "code_predictor_config"), [], "'talker_config.code_predictor_config' must be an object, found []"),
         ((*TALKER, "codec_bos_id"), 1280, "'talker_config.codec_bos_id' is 1280, expected at least 0 and below 1280"),
         ((*TALKER, "spk_id"), {"ryan": 1280}, "'talker_config.spk_id.ryan' is 1280, expected at least 0 and below"),
+        (
+            (*TALKER, "spk_id"),
+            {},
+            "'talker_config.spk_id' names no speaker, but tts_model_type is 'custom_voice'; copy",
+        ),
+        ((*TALKER, "num_hidden_layers"), 10**12, "num_hidden_layers' is 1000000000000, expected at least 1 and below"),
+        ((*PREDICTOR, "num_hidden_layers"), 10**12, "num_hidden_layers' is 1000000000000, expected at least 1 and"),
+        ((*PREDICTOR, "num_attention_heads"), 10**12, "num_attention_heads' is 1000000000000, expected at least 1"),
         ((*TALKER, "spk_is_dialect"), {"ryan": "cantonese", "vivian": False}, "'cantonese', which talker_config.codec"),
         ((*TALKER, "spk_is_dialect"), {"ryan": True, "vivian": False}, "'talker_config.spk_is_dialect.ryan' must be"),
         (("tts_bos_token_id",), 688, "field 'tts_bos_token_id' is 688, expected at least 0 and below 688"),
@@ -192,8 +200,11 @@ def test_a_wrong_model_field_is_named_with_its_value(
             [8, 5, 4, 0],
             "'decoder_config.upsample_rates' is [8, 5, 4, 0], expected a list",
         ),
+        ((*DECODER, "sliding_window"), 1, "sliding_window' is 1, expected at least 2 and below 65537; copy the file"),
+        ((*DECODER, "sliding_window"), 10**9, "sliding_window' is 1000000000, expected at least 2 and below 65537"),
+        ((*DECODER, "num_quantizers"), 10**12, "num_quantizers' is 1000000000000, expected at least 2"),
         ((*DECODER, "upsample_rates"), [], "'decoder_config.upsample_rates' is [], expected a list"),
-        ((*DECODER, "upsample_rates"), 1920, "'decoder_config.upsample_rates' must be list, found 1920"),
+        ((*DECODER, "upsample_rates"), 1920, "'decoder_config.upsample_rates' must be a list, found 1920"),
     ],
 )
 def test_a_wrong_codec_field_is_named_with_its_value(

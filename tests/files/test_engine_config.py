@@ -93,29 +93,37 @@ def test_every_field_is_required(tmp_path: Path, value: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": 7}, "field 'model' must be str, found 7"),
+        ({"model": 7}, "field 'model' must be a text, found 7"),
         ({"model": "bert"}, "field 'model' is 'bert', expected qwen3_tts_talker, qwen3_tts_code2wav, qwen3_omni_moe_"),
-        ({"hidden_size": "8"}, "field 'hidden_size' must be int, found '8'"),
-        ({"hidden_size": 8.0}, "field 'hidden_size' must be int, found 8.0"),
-        ({"hidden_size": True}, "field 'hidden_size' must be int, found True"),
+        ({"hidden_size": "8"}, "field 'hidden_size' must be a whole number, found '8'"),
+        ({"hidden_size": 8.0}, "field 'hidden_size' must be a whole number, found 8.0"),
+        ({"hidden_size": True}, "field 'hidden_size' must be a whole number, found True"),
         ({"hidden_size": 0}, "field 'hidden_size' must be positive, found 0"),
         ({"num_hidden_layers": -1}, "field 'num_hidden_layers' must be positive, found -1"),
         ({"num_code_groups": 1}, "field 'num_code_groups' must be at least 2 (c0 and one RVQ depth), found 1"),
         ({"codec_eos_id": -1}, "field 'codec_eos_id' must be 0 or more, found -1"),
-        ({"rms_norm_eps": "tiny"}, "field 'rms_norm_eps' must be float, found 'tiny'"),
+        ({"rms_norm_eps": "tiny"}, "field 'rms_norm_eps' must be a number, found 'tiny'"),
         ({"rms_norm_eps": 0}, "field 'rms_norm_eps' must be positive, found 0.0"),
         ({"rope_theta": 10**400}, "field 'rope_theta' is too large: 1000"),
         ({"rope_theta": 1e17}, "field 'rope_theta' is too large: 1e+17"),
+        ({"num_hidden_layers": 10**12}, "field 'num_hidden_layers' is too large: 1000000000000"),
+        ({"num_code_groups": 65_537}, "field 'num_code_groups' is too large: 65537"),
         ({"hidden_size": 10**400}, "field 'hidden_size' is too large: 1000"),
-        ({"speakers": ["ryan"]}, "field 'speakers' must be dict, found ['ryan']"),
-        ({"speakers": {"ryan": "40"}}, "field 'speakers.ryan' must be int, found '40'"),
-        ({"dialects": {"eric": 1}}, "field 'dialects.eric' must be str, found 1"),
+        ({"speakers": ["ryan"]}, "field 'speakers' must be an object, found ['ryan']"),
+        ({"speakers": {"ryan": "40"}}, "field 'speakers.ryan' must be a whole number, found '40'"),
+        ({"dialects": {"eric": 1}}, "field 'dialects.eric' must be a text, found 1"),
     ],
 )
 def test_a_bad_value_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(EngineError) as caught:
         read_component_config(write(tmp_path, {**TALKER_CONFIG, **changes}))
     assert str(caught.value).startswith(f"{tmp_path / 'config.json'}: {message}")
+
+
+@pytest.mark.parametrize("window", [1, 65_537])
+def test_a_window_that_no_engine_can_have_is_named(tmp_path: Path, window: int) -> None:
+    with pytest.raises(EngineError, match=f"field 'sliding_window' must lie in 2 … 65536, found {window}"):
+        read_component_config(write(tmp_path, {**CODE2WAV_CONFIG, "sliding_window": window}))
 
 
 @pytest.mark.parametrize("rates", [[8, "5"], [8, 0], [8, 2.5]])
@@ -128,14 +136,14 @@ def test_a_bad_rate_is_named(tmp_path: Path, rates: list[Any]) -> None:
     ("changes", "message"),
     [
         ({"num_experts": 0}, "field 'num_experts' must be positive, found 0"),
-        ({"norm_topk_prob": 1}, "field 'norm_topk_prob' must be bool, found 1"),
-        ({"enable_audio_output": "yes"}, "field 'enable_audio_output' must be bool, found 'yes'"),
+        ({"norm_topk_prob": 1}, "field 'norm_topk_prob' must be true or false, found 1"),
+        ({"enable_audio_output": "yes"}, "field 'enable_audio_output' must be true or false, found 'yes'"),
         (
             {"shared_expert_intermediate_size": -8},
             "field 'shared_expert_intermediate_size' must be 0 or more, found -8",
         ),
         ({"dense_layers": [0, -1]}, "field 'dense_layers' must be 0 or more, found -1"),
-        ({"dense_layers": 1}, "field 'dense_layers' must be list, found 1"),
+        ({"dense_layers": 1}, "field 'dense_layers' must be a list, found 1"),
     ],
 )
 def test_a_bad_value_of_a_mixture_of_experts_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

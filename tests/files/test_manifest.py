@@ -118,7 +118,7 @@ def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (lambda v: v.pop("backend"), "required field 'backend' is missing"),
-        (lambda v: v.update(model=3), "field 'model' must be str, found 3"),
+        (lambda v: v.update(model=3), "field 'model' must be a text, found 3"),
         (lambda v: v.pop("profiles"), "the manifest is damaged"),
         (lambda v: v["profiles"].pop("generation"), "the manifest is damaged"),
         (lambda v: v["profiles"]["context"].clear(), "profile context has no range for input inputs_embeds"),

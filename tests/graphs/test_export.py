@@ -24,6 +24,7 @@ from cpspec_trt.files.sidecars import read_code_predictor_sidecars, read_talker_
 from cpspec_trt.graphs.export import DIRECTORIES, export_checkpoint
 from cpspec_trt.synthetic.spec import SPECS, TtsSpec
 from cpspec_trt.synthetic.tts import write_tts_checkpoint
+from tests.checkpoint.changes import OMNI, PRETRAINED, changed
 
 ALL = tuple(DIRECTORIES)
 DEMO_VOICE = Path(__file__).parents[2] / "assets" / "demo-voice" / "checkpoint"
@@ -199,6 +200,53 @@ def test_a_faulty_tensor_is_named_before_anything_is_written(
     ):
         export_checkpoint(copied, tmp_path / "onnx", ALL)
     assert not (tmp_path / "onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "sections", "stem", "count"),
+    [
+        ("", ("talker_config",), "talker.model.layers", 2),
+        ("", ("talker_config", "code_predictor_config"), "talker.code_predictor.model.layers", 2),
+        ("speech_tokenizer", ("decoder_config",), "decoder.pre_transformer.layers", 2),
+    ],
+)
+def test_layers_that_the_config_does_not_know_are_refused(
+    copied: Path, tmp_path: Path, file: str, sections: tuple[str, ...], stem: str, count: int
+) -> None:
+    path = copied / file / "config.json"
+    config = section = json.loads(path.read_text())
+    for name in sections:
+        section = section[name]
+    assert section["num_hidden_layers"] == count
+    section["num_hidden_layers"] = count - 1
+    section.pop("layer_types", None)
+    path.write_text(json.dumps(config))
+    message = rf"model.safetensors: holds {stem}.{count - 1}, but config.json asks for {count - 1} of them"
+    with pytest.raises(CheckpointError, match=message):
+        export_checkpoint(copied, tmp_path / "onnx", ALL)
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_fewer_code_groups_than_heads_are_refused(copied: Path, tmp_path: Path) -> None:
+    config, speech = (json.loads((copied / inside / "config.json").read_text()) for inside in ("", "speech_tokenizer"))
+    config["talker_config"]["num_code_groups"] = 15
+    config["talker_config"]["code_predictor_config"]["num_code_groups"] = 15
+    speech["decoder_config"]["num_quantizers"] = 15
+    (copied / "config.json").write_text(json.dumps(config))
+    (copied / "speech_tokenizer" / "config.json").write_text(json.dumps(speech))
+    with pytest.raises(CheckpointError, match=r"codec_embedding.14, but config.json asks for 14"):
+        export_checkpoint(copied, tmp_path / "onnx", ALL)
+
+
+def test_layers_of_a_thinker_are_counted_too(tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(PRETRAINED, tmp_path / "checkpoint"))
+    config = changed(OMNI, ("thinker_config", "text_config", "num_hidden_layers"), 2)
+    config["talker_config"]["accept_hidden_layer"] = 1
+    text = config["thinker_config"]["text_config"]
+    text["mlp_only_layers"] = [layer for layer in text["mlp_only_layers"] if layer < 2]
+    (copied / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=r"holds thinker.model.layers.2, but config.json asks for 2"):
+        export_checkpoint(copied, tmp_path / "onnx")
 
 
 def test_a_faulty_codec_tensor_is_named(copied: Path, tmp_path: Path) -> None:

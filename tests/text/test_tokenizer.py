@@ -152,7 +152,7 @@ def test_merges_of_another_vocabulary_name_the_token_that_is_missing(tokenizer_d
 def test_merges_that_are_not_utf8_name_the_file(tokenizer_directory: CopyLayout) -> None:
     directory = tokenizer_directory("published")
     (directory / "merges.txt").write_bytes(b"#version: 0.2\n\xff\xfe a\n")
-    with pytest.raises(CheckpointError, match=r"merges\.txt: cannot read the merges"):
+    with pytest.raises(CheckpointError, match=r"merges\.txt: the merges are not UTF-8 \(byte 14\); copy"):
         load_tokenizer(directory)
 
 
