@@ -14,7 +14,7 @@ import numpy as np
 from cpspec_trt.errors import RequestError
 from cpspec_trt.files.results import FinishReason
 from cpspec_trt.kernels.faults import RowNumericError
-from cpspec_trt.kernels.oracle import OracleKernels
+from cpspec_trt.kernels.loading import default_kernels
 from cpspec_trt.pipelines.engine_set import SpeechEngines
 from cpspec_trt.pipelines.events import Listener
 from cpspec_trt.pipelines.times import (
@@ -94,7 +94,7 @@ class SpeechPipeline:
         config, predictor = engines.configs.talker, engines.configs.code_predictor
         self._config = config
         self._rules = rules
-        self._kernels = OracleKernels()
+        self._kernels = default_kernels()
         self._talker = TalkerStage(engines.talker, config.decoder, engines.talker_tables)
         self._tables = engines.code_predictor_tables
         codec_embedding = engines.talker_tables.codec_embedding

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from cpspec_trt.kernels.faults import RowNumericError
-from cpspec_trt.kernels.oracle import OracleKernels
+from cpspec_trt.kernels.loading import default_kernels
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.pipelines.events import Listener
 from cpspec_trt.pipelines.times import LLM_GENERATION, LLM_PREFILL, StageTimes
@@ -75,7 +75,7 @@ class TextPipeline:
         self._vocabulary = vocabulary
         self._end_ids = end_ids
         self._decode = decode
-        self._kernels = OracleKernels()
+        self._kernels = default_kernels()
 
     def generate(self, job: TextJob, listener: Listener) -> Answer:
         """Write the answer to a prompt.

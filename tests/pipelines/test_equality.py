@@ -13,7 +13,7 @@ from cpspec_trt.errors import EngineError
 from cpspec_trt.files.engine_config import CodePredictorConfig, read_config_of
 from cpspec_trt.files.sidecars import EMBEDDING, read_code_predictor_sidecars
 from cpspec_trt.files.tensors import open_tensors
-from cpspec_trt.kernels.oracle import OracleKernels
+from cpspec_trt.kernels.loading import default_kernels
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.frame import FrameDecoder
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
@@ -50,7 +50,7 @@ class Frames:
         self, frames: Sequence[int], window: int, filters: FilterParameters = GREEDY
     ) -> tuple[np.ndarray, SpeculationStatistics]:
         """Codes [len(frames), batch, G] of the given frame indices, and the counters of batch row 0."""
-        decoder = FrameDecoder(OracleKernels(), self.stage, self.tables.lm_heads, window, self.batch)
+        decoder = FrameDecoder(default_kernels(), self.stage, self.tables.lm_heads, window, self.batch)
         counters = [SpeculationStatistics(SpeculationStatus(window, window)) for _ in range(self.batch)]
         codes = np.empty((len(frames), self.batch, self.stage.groups), np.int64)
         for position, frame in enumerate(frames):
@@ -184,7 +184,7 @@ def test_a_row_of_a_batch_has_the_codes_it_has_alone(
     batch, _ = Frames(demo_engines, batch=3).decode(range(4), window, filters)
     alone = Frames(demo_engines)
     for row in range(3):
-        decoder = FrameDecoder(OracleKernels(), alone.stage, alone.tables.lm_heads, window)
+        decoder = FrameDecoder(default_kernels(), alone.stage, alone.tables.lm_heads, window)
         for frame in range(4):
             generator = np.random.default_rng([7, frame])
             hidden = generator.standard_normal((3, alone.width)).astype(np.float32)
