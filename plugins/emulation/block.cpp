@@ -62,24 +62,50 @@ bool Block::run(const std::function<void()>& kernel, Index size, std::size_t dyn
         thread.fiber.start(stacks_.stack(linear), StackPool::stack_bytes() - linear % 64 * 64, enter);
     }
 
-    std::vector<unsigned> order(size_);
-    std::iota(order.begin(), order.end(), 0u);
+    order_.resize(size_);
+    std::iota(order_.begin(), order_.end(), 0u);
+    start_turn();
     current_block = this;
-    while (finished_ < size_ && fault_.empty()) {
-        bool progressed = false;
-        if (shuffled_) std::shuffle(order.begin(), order.end(), random_);
-        for (unsigned linear : order) {
-            if (threads_[linear].state != Thread::State::ready) continue;
-            progressed = true;
-            running_ = &threads_[linear];
-            Fiber::switch_to(scheduler_, running_->fiber);
-            if (!fault_.empty()) break;
-        }
-        if (!progressed) report_deadlock();
-    }
+    wait_for_threads();
     current_block = nullptr;
-    if (!shared_.gaps_intact() && fault_.empty()) fault_ = "a thread wrote beside an object in shared memory";
+    if (fault_.empty() && finished_ < size_) report_deadlock();
+    if (fault_.empty() && !shared_.gaps_intact()) fault_ = "a thread wrote beside an object in shared memory";
     return fault_.empty();
+}
+
+void Block::start_turn() {
+    if (shuffled_) std::shuffle(order_.begin(), order_.end(), random_);
+    cursor_ = 0;
+    progressed_ = false;
+}
+
+// The next thread that can run. Every ready one runs once before a turn ends; null when none has run in a whole turn.
+Thread* Block::next_ready() {
+    for (;;) {
+        while (cursor_ < size_) {
+            Thread& thread = threads_[order_[cursor_++]];
+            if (thread.state != Thread::State::ready) continue;
+            progressed_ = true;
+            return &thread;
+        }
+        if (!progressed_) return nullptr;
+        start_turn();
+    }
+}
+
+void Block::wait_for_threads() {
+    running_ = next_ready();
+    Fiber::switch_to(caller_, running_->fiber);
+}
+
+// Runs other threads until this one is ready and its turn has come. Threads hand over to one another; only the last one
+// to finish, a fault or a deadlock brings the caller back.
+void Block::wait() {
+    Thread* self = running_;
+    Thread* next = fault_.empty() ? next_ready() : nullptr;
+    if (next == self) return;
+    running_ = next;
+    Fiber::switch_to(self->fiber, next ? next->fiber : caller_);
 }
 
 void Block::enter() {
@@ -93,8 +119,6 @@ void Block::enter() {
     if (block.waiting_) block.fail("divergent barrier: " + describe(thread) + ", " + describe(*block.first_waiting_));
     block.wait();
 }
-
-void Block::wait() { Fiber::switch_to(running_->fiber, scheduler_); }
 
 void Block::fail(const std::string& message) {
     fault_ = message;

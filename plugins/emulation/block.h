@@ -1,7 +1,7 @@
 // One thread block on one CPU thread: every CUDA thread is a fiber, every synchronising operation a place to wait.
 //
-// A fiber runs until it waits. The scheduler takes the ready fibers in an order shuffled by a seed, so that a kernel
-// whose result needs an order it never asked for gives another result under another seed.
+// A fiber runs until it waits. Ready fibers take turns in an order shuffled by a seed, so that a kernel whose result
+// needs an order it never asked for gives another result under another seed.
 #pragma once
 
 #include <cstdint>
@@ -83,6 +83,9 @@ public:
 
 private:
     static void enter();
+    void start_turn();
+    Thread* next_ready();
+    void wait_for_threads();
     void wait();
     void release_barrier();
     bool warp_complete(const Thread& last);
@@ -97,7 +100,10 @@ private:
     unsigned size_ = 0, finished_ = 0, waiting_ = 0;
     const Thread* first_waiting_ = nullptr;
     Votes votes_{};
-    Fiber scheduler_;
+    Fiber caller_;
+    std::vector<unsigned> order_;
+    unsigned cursor_ = 0;
+    bool progressed_ = false;
     Thread* running_ = nullptr;
     const std::function<void()>* kernel_ = nullptr;
     std::mt19937_64 random_;

@@ -12,8 +12,12 @@ BUILD = ROOT / "build" / "plugins"
 
 
 @cache
-def make(target: str) -> Path:
+def make(target: str, **variables: str) -> Path:
     """Build a target of plugins/Makefile, one process at a time, and return the folder of the libraries.
+
+    Args:
+        target: its name.
+        variables: of make.
 
     Raises:
         RuntimeError: the compiler refused; its output is the message.
@@ -21,9 +25,9 @@ def make(target: str) -> Path:
     BUILD.mkdir(parents=True, exist_ok=True)
     with open(BUILD / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(
-            ["make", "-C", str(ROOT / "plugins"), f"BUILD={BUILD}", target], capture_output=True, text=True
-        )
+        settings = [f"{name}={value}" for name, value in {"BUILD": str(BUILD), **variables}.items()]
+        command = ["make", "-C", str(ROOT / "plugins"), "--jobs=2", *settings, target]
+        done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"make -C plugins {target} failed:\n{done.stdout}{done.stderr}")
     return BUILD

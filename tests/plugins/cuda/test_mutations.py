@@ -1,0 +1,138 @@
+"""The suite bites: a library with one fault put into its source must fail it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.plugins.building import ROOT, make
+from tests.plugins.emulated import LIBRARY_VARIABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """A piece of source, found exactly once, and what stands in its place."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+    tests: str
+
+
+ACCEPTANCE = "acceptance_and_commit"
+FILTERS = "filters_and_draws"
+HEADS = "heads_drafts_and_scores"
+
+MUTATIONS = [
+    Mutation(
+        "a barrier is missing before the histogram is read",
+        "cuda/select.cuh",
+        "digit)], 1u);\n        __syncthreads();",
+        "digit)], 1u);",
+        FILTERS,
+    ),
+    Mutation(
+        "a slot is scored with the row after it",
+        "cuda/accept.cuh",
+        "keeps_draft(uniform_of(scalar_word(own)), target[at], draft[at])",
+        "keeps_draft(uniform_of(scalar_word(own)), target[at + vocabulary], draft[at])",
+        ACCEPTANCE,
+    ),
+    Mutation(
+        "a rejection draws from p and not from the residual",
+        "cuda/accept.cuh",
+        "        law.draft = draft + accepted * vocabulary;\n",
+        "",
+        ACCEPTANCE,
+    ),
+]
+MORE_MUTATIONS = [
+    Mutation(
+        "a barrier is missing between a warp's sum and the block's",
+        "cuda/block_ops.cuh",
+        "scratch.warp[warp_index()] = value;\n    __syncthreads();\n    value = scratch.warp[0];",
+        "scratch.warp[warp_index()] = value;\n    value = scratch.warp[0];",
+        FILTERS,
+    ),
+    Mutation(
+        "ties go to the higher index",
+        "cuda/row.cuh",
+        "return uint64_t(rising) << 32 | uint32_t(~token);",
+        "return uint64_t(rising) << 32 | uint32_t(token);",
+        FILTERS,
+    ),
+    Mutation(
+        "the residual has the target's noise",
+        "cuda/accept.cuh",
+        "        noise.stream = round_stream_word(kResidualNoise, depth, uint32_t(last));\n",
+        "",
+        ACCEPTANCE,
+    ),
+    Mutation(
+        "the context is the row of the code before",
+        "cuda/accept.cuh",
+        "source = verified.first[a] + decision.accepted;",
+        "source = verified.first[a] + (decision.accepted ? decision.accepted - 1 : 0);",
+        ACCEPTANCE,
+    ),
+    Mutation(
+        "a row is finished before its last tile is there",
+        "cuda/heads.cuh",
+        "== tiles - 1;",
+        "== (tiles > 1 ? tiles - 2 : 0);",
+        HEADS,
+    ),
+    Mutation(
+        "a product is rounded before it is added",
+        "cuda/heads.cuh",
+        "sums[row][word] = fma_(w[word], h, sums[row][word]);",
+        "sums[row][word] = w[word] * h + sums[row][word];",
+        HEADS,
+    ),
+]
+
+
+def _mutated_library(mutation: Mutation, folder: Path) -> Path:
+    """Build the mutated library from copies of the sources and of the objects that the mutation does not touch."""
+    built = make("emulated")
+    shutil.copytree(ROOT / "plugins", folder / "plugins")
+    shutil.copytree(built / "emulated", folder / "build" / "emulated")
+    source = folder / "plugins" / mutation.file
+    text = source.read_text()
+    assert text.count(mutation.before) == 1, f"{mutation.file} has changed: point the mutation at the new text"
+    source.write_text(text.replace(mutation.before, mutation.after))
+    command = ["make", "-C", str(folder / "plugins"), f"BUILD={folder / 'build'}", "emulated"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "build" / "libcpspec_emulated.so"
+
+
+def _assert_caught(mutation: Mutation, folder: Path) -> None:
+    library = _mutated_library(mutation, folder)
+    tests = Path(__file__).with_name("test_same_bits.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(tests), "-k", mutation.tests],
+        env={**os.environ, LIBRARY_VARIABLE: str(library)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, f"no test noticed that {mutation.name}:\n{done.stdout}"
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
+def test_the_suite_fails_when(mutation: Mutation, tmp_path: Path) -> None:
+    _assert_caught(mutation, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mutation", MORE_MUTATIONS, ids=lambda each: each.name)
+def test_the_suite_fails_too_when(mutation: Mutation, tmp_path: Path) -> None:
+    _assert_caught(mutation, tmp_path)
