@@ -64,4 +64,4 @@ def _in_the_way(path: Path, place: Path) -> bool:
     real, wanted = Path(os.path.realpath(path)), Path(os.path.realpath(place))
     if real == wanted or real in wanted.parents:
         return True
-    return path.exists() and place.exists() and path.samefile(place)
+    return os.path.exists(path) and os.path.exists(place) and os.path.samefile(path, place)

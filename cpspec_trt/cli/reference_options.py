@@ -51,7 +51,7 @@ def _option(row: Row, names: list[str]) -> click.Option:
     destination = row.name.lstrip("-").replace("-", "_").lower()
     return click.Option(
         [*names, f"reference_{destination}"],
-        is_flag=not row.metavar,
+        is_flag=None if row.metavar else True,  # False would make the value optional, and -1 another option
         expose_value=False,
         hidden=True,
         callback=react,

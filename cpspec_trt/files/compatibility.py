@@ -96,12 +96,25 @@ What `cpspec-infer` and `cpspec-build` do with every flag and JSON field of Tens
   nothing (the reference's default) is accepted.
 - **ignored**: a warning with the note as its text. A value that asks for nothing passes without a warning.
 
-A field that stands nowhere below is unknown: it is ignored with a warning that gives the nearest known name,
-or refused with `--strict`.
+A field that stands nowhere below is unknown: it is ignored with a warning, or refused with `--strict`; both give the
+known name that was probably meant, if there is one.
 
 `cpspec-infer` stands in for both inference tools: with `--engineDir` (a Thinker) for `llm_inference`, without it
 for `qwen3_tts_inference`. A name that only the other tool uses is refused with a message that says so.
 """
+
+# What differs and is no matter of one name. Facts of TensorRT Edge-LLM 0.11.
+_DIFFERENCES = (
+    "Ties at the edge of top-k: exactly `top_k` codes survive, those of lower index first. PyTorch keeps all that tie.",
+    "Top-p keeps the code that crosses the threshold whole, as PyTorch does. The reference truncates its mass.",
+    "A verify window above 8 is an error. The reference silently takes 8.",
+    "A missing or damaged code2wav is an error if audio is wanted. The reference warns and writes RVQ codes only.",
+    "An unknown speaker or language is an error that gives the nearest name. The reference warns and takes its default.",
+    "A failure of the audio counts: exit code 1. The reference warns and exits 0.",
+    "Sampling values of a request are its own. The reference takes those of the first request for the whole batch.",
+    "`voice_map.json` beside the Talker's engine (friendly names for speakers) is not read in this release; a warning "
+    "says so where one is found.",
+)
 
 _SECTIONS = (
     (TTS, "`qwen3_tts_inference`, replaced by `cpspec-infer`"),
@@ -117,7 +130,7 @@ _SECTIONS = (
 
 def render() -> str:
     """``docs/compatibility.md`` as text."""
-    parts = [_PREFACE]
+    parts = [_PREFACE, "\n## Differences\n\n", *(f"- {line}\n" for line in _DIFFERENCES)]
     for tool, title in _SECTIONS:
         lines = [f"\n## {title}\n", "| where | name | status | note |", "|---|---|---|---|"]
         for row in ROWS:

@@ -38,10 +38,10 @@ _FLAGS = (
     Row(OMNI, "flag", "--checkpointDir", "ignored", CHECKPOINT, "DIR"),
     Row(OMNI, "flag", "--draftCheckpointDir", "refused", THINKER_SPECULATION, "DIR"),
     Row(OMNI, "flag", "--debug", "used", "verbose log"),
-    Row(OMNI, "flag", "--dumpProfile", "used", "turns profiling on and prints its summary"),
+    Row(OMNI, "flag", "--dumpProfile", "used", "prints the time of every stage"),
     Row(OMNI, "flag", "--profileOutputFile", "used", "profile as JSON", "FILE"),
     Row(OMNI, "flag", "--warmup", "used", "runs the first request N times, Thinker only; default 0", "N"),
-    Row(OMNI, "flag", "--dumpOutput", "used", "prints inputs and outputs"),
+    Row(OMNI, "flag", "--dumpOutput", "used", "prints every response, which holds its messages, as JSON"),
     Row(OMNI, "flag", "--batchSize", "used", "1 to 16; overrides the file's `batch_size`", "N"),
     Row(
         OMNI,
@@ -106,7 +106,13 @@ _FLAGS = (
 
 _FILE_FIELDS = (
     Row(OMNI, "file field", "requests", "used", "required, at least one"),
-    Row(OMNI, "file field", "batch_size", "used", "1 to 16, default 1; decides how many requests form a group"),
+    Row(
+        OMNI,
+        "file field",
+        "batch_size",
+        "used",
+        "1 to 16, default 1; how many requests form a group in the names of files; requests run one by one",
+    ),
     Row(OMNI, "file field", "temperature", "used", "Thinker; absent: 1.0; below 0.001, so also 0, it is greedy"),
     Row(OMNI, "file field", "top_p", "used", "Thinker; absent: 0.8; 1 or more keeps all"),
     Row(OMNI, "file field", "top_k", "used", "Thinker; absent: 50; 0 keeps all"),
@@ -149,7 +155,7 @@ _FILE_FIELDS = (
         "file field",
         "repetition_penalty",
         "used",
-        "Talker only; absent: talker_repetition_penalty of generation_config.json, else 1.05",
+        "Talker only, 0.001 to 1000; absent: talker_repetition_penalty of generation_config.json, else 1.05",
     ),
     Row(OMNI, "file field", "streaming", "used", "an object, see its fields", harmless=({},)),
     Row(

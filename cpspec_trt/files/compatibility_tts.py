@@ -28,16 +28,9 @@ _TTS_FLAGS = (
         "0 (off) or 2 to 8; above 8 is an error here, the reference silently takes 8",
         "N",
     ),
-    Row(TTS, "flag", "--dumpProfile", "ignored", "profiles are not in this release; the summary table is printed"),
-    Row(
-        TTS,
-        "flag",
-        "--profileOutputFile",
-        "refused",
-        "profile files are not in this release; the output JSON holds the statistics of each request",
-        "FILE",
-    ),
-    Row(TTS, "flag", "--dumpOutput", "used", "prints inputs and outputs"),
+    Row(TTS, "flag", "--dumpProfile", "used", "prints the time of every stage"),
+    Row(TTS, "flag", "--profileOutputFile", "used", "profile as JSON", "FILE"),
+    Row(TTS, "flag", "--dumpOutput", "used", "prints every response, which holds its messages, as JSON"),
     Row(TTS, "flag", "--debug", "used", "verbose log"),
 )
 
@@ -49,14 +42,20 @@ _INFER_FLAGS = (
 
 _TTS_FILE_FIELDS = (
     Row(TTS, "file field", "requests", "used", "required, at least one"),
-    Row(TTS, "file field", "batch_size", "used", "1 to 16, default 1; decides how many requests run together"),
+    Row(TTS, "file field", "batch_size", "used", "1 to 16, default 1; accepted, requests run one by one"),
     Row(TTS, "file field", "apply_chat_template", "ignored", _LAYOUT, harmless=(True,)),
     Row(TTS, "file field", "add_generation_prompt", "ignored", _LAYOUT, harmless=(True,)),
     Row(TTS, "file field", "enable_thinking", "ignored", _LAYOUT, harmless=(False,)),
     Row(TTS, "file field", "talker_temperature", "used", "absent or 0: generation_config.json, else 0.9"),
     Row(TTS, "file field", "talker_top_k", "used", "absent or 0: generation_config.json, else 50"),
     Row(TTS, "file field", "talker_top_p", "used", "absent or 0: generation_config.json, else 1.0"),
-    Row(TTS, "file field", "repetition_penalty", "used", "absent: generation_config.json, else 1.05; Talker only"),
+    Row(
+        TTS,
+        "file field",
+        "repetition_penalty",
+        "used",
+        "Talker only, 0.001 to 1000; absent: generation_config.json, else 1.05",
+    ),
     Row(TTS, "file field", "subtalker_temperature", "used", "absent or 0: generation_config.json, else 0.9"),
     Row(TTS, "file field", "subtalker_top_k", "used", "absent or 0: generation_config.json, else 50"),
     Row(TTS, "file field", "subtalker_top_p", "used", "absent or 0: generation_config.json, else 1.0"),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,17 +14,11 @@ from pydantic import BaseModel, ValidationError
 
 from cpspec_trt.errors import InputFileError, UsageError
 from cpspec_trt.files.compatibility import Row, Where, rows_for
+from cpspec_trt.files.nearest_field import OWNERS, hint
 from cpspec_trt.files.request_schema import LIMIT, LONE_SURROGATE, MAX_BATCH
 
 DEFAULT_SEED = 42
 _SEEDS = 2**64
-_OWNERS: dict[Where, str] = {
-    "file field": "the file",
-    "request field": "a request",
-    "message field": "a message",
-    "content item field": "a content item",
-    "streaming field": "streaming",
-}
 Whole = TypeVar("Whole", bound=BaseModel)
 
 
@@ -84,19 +77,19 @@ def check_names(path: Path, document: dict[str, Any], tool: str, strict: bool) -
     Raises:
         InputFileError: a refused field asks for something, or a field is unknown and ``strict`` is set.
     """
-    known = {where: rows_for(tool, where) for where in _OWNERS}
+    known = {where: rows_for(tool, where) for where in OWNERS}
     for where, prefix, value in _objects(document):
         rows = known[where]
         for name, given in value.items():
             row, field = rows.get(name), f"{prefix}{name if name.isidentifier() else shown(name)}"
             if row is None:
-                nearest = _nearest(name, where, known)
+                found = hint(name, where, known, tool)
+                meant = f" ({found})" if found else ""
                 if strict:
                     raise InputFileError(
-                        f"{path}: {field} is not a known field; did you mean {nearest}? "
-                        "Rename or remove it, or run without --strict"
+                        f"{path}: {field} is not a known field{meant}; rename or remove it, or run without --strict"
                     )
-                yield f"{path}: {field} is not a known field and is ignored; the nearest known name is {nearest}"
+                yield f"{path}: {field} is not a known field and is ignored{meant}"
             elif row.status != "used" and not _asks_for_nothing(row, given):
                 if row.status == "refused":
                     raise InputFileError(f"{path}: {field} is {shown(given)}: {row.note}; remove the field")
@@ -115,15 +108,6 @@ def _objects(document: dict[str, Any]) -> Iterator[tuple[Where, str, dict[str, A
             if isinstance(message["content"], list):
                 for k, item in enumerate(message["content"]):
                     yield "content item field", f"requests[{i}].messages[{j}].content[{k}].", item
-
-
-def _nearest(name: str, where: Where, known: dict[Where, dict[str, Row]]) -> str:
-    """The same name at another level, else the most similar name at this one (of any status if none is used)."""
-    for level, rows in known.items():
-        if name in rows and rows[name].status == "used":
-            return f"{name} of {_OWNERS[level]}"
-    used = [candidate for candidate, row in known[where].items() if row.status == "used"]
-    return get_close_matches(name[:64], used or list(known[where]), n=1, cutoff=0.0)[0]
 
 
 def _asks_for_nothing(row: Row, value: object) -> bool:

@@ -18,6 +18,9 @@ _INT32_MAX = 2**31 - 1
 _UINT64_MAX = 2**64 - 1
 # Sampling runs in fp32: a value that is 0 or infinite there is not what the file says.
 FLOAT32_TINY, FLOAT32_MAX = 1.1754943508222875e-38, 3.4028234663852886e38
+# The Talker divides or multiplies logits by the penalty. Beyond these bounds a penalised code is settled either way,
+# and the quotient could overflow in fp32.
+LEAST_PENALTY, MOST_PENALTY = 1e-3, 1e3
 
 T = TypeVar("T")
 
@@ -58,7 +61,7 @@ Text = Annotated[str, AfterValidator(_encodable)]
 Given = Annotated[T | None, BeforeValidator(_refuse_null)]
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(fits_float32)]
 TopP = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(fits_float32)]
-Penalty = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValidator(fits_float32)]
+Penalty = Annotated[float, Field(ge=LEAST_PENALTY, le=MOST_PENALTY)]
 TopK = Annotated[int, Field(ge=0, le=_INT32_MAX), BeforeValidator(_whole)]
 Count = Annotated[int, Field(ge=1, le=_INT32_MAX), BeforeValidator(_whole)]
 Seed = Annotated[int, Field(ge=0, le=_UINT64_MAX), BeforeValidator(_whole)]
@@ -133,6 +136,7 @@ class FileModel(_SharedModel):
 _TEMPERATURE = "a finite fp32 number of at least 0 (0 means the default)"
 _TOP_K = "a whole number of at least 0 (0 means the default)"
 _TOP_P = "a finite number above 0 (1 or more keeps all, 0 means the default)"
+PENALTY = f"a number from {LEAST_PENALTY:g} to {MOST_PENALTY:g} (1 penalises nothing)"
 _BOOLEAN = "true or false"
 _STRING = "a string"
 
@@ -144,7 +148,7 @@ EXPECTED_OF_SPEECH = {
     "talker_temperature": _TEMPERATURE,
     "talker_top_k": _TOP_K,
     "talker_top_p": _TOP_P,
-    "repetition_penalty": "a finite fp32 number above 0",
+    "repetition_penalty": PENALTY,
     "subtalker_temperature": _TEMPERATURE,
     "subtalker_top_k": _TOP_K,
     "subtalker_top_p": _TOP_P,

@@ -1,4 +1,7 @@
-"""Progress on stderr: frames/s, audio seconds and realtime factor while frames appear; silent without a terminal."""
+"""Progress on stderr: frames, audio seconds, realtime factor and elapsed time; silent without a terminal.
+
+Where a Talker stops is unknown, so there is no bar and no time left. A line fits eighty columns.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from types import TracebackType
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 
 class ProgressListener:
-    """A ``pipelines.events.Listener`` that draws one line per running request.
+    """A ``pipelines.events.Listener`` that draws one line for the running request.
 
     The realtime factor is audio seconds produced per second of computing, so above 1 is faster than speech.
     """
@@ -31,7 +34,6 @@ class ProgressListener:
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
             TextColumn("{task.fields[state]}"),
             TimeElapsedColumn(),
         )
@@ -63,18 +65,18 @@ class ProgressListener:
     def token_finished(self, tokens: int) -> None:
         """Update it."""
         if self._task is not None:
-            self._progress.update(self._task, state=f"{tokens} tokens · {tokens / self._elapsed():.1f} tokens/s")
+            self._progress.update(self._task, state=f"{tokens} tokens ({tokens / self._elapsed():.1f}/s)")
 
     def request_started(self, name: str, max_frames: int) -> None:
-        """Add a line for speech, in place of the answer's. Where the Talker stops is unknown, so the bar pulses."""
+        """Add a line for speech, in place of the answer's."""
         self._start(name, f"at most {max_frames} frames")
 
     def frame_finished(self, frames: int) -> None:
         """Update it."""
         if self._task is not None:
             seconds, audio = self._elapsed(), frames * self._frame_seconds
-            state = f"{frames} frames · {frames / seconds:.1f} frames/s · {audio:.1f} s of audio"
-            self._progress.update(self._task, state=f"{state} · realtime factor {audio / seconds:.2f}")
+            state = f"{frames} frames ({frames / seconds:.1f}/s) · {audio:.1f} s of audio"
+            self._progress.update(self._task, state=f"{state} · realtime {audio / seconds:.2f}")
 
     def request_finished(self, name: str, frames: int, finish_reason: str) -> None:
         """Remove the line."""
@@ -84,7 +86,7 @@ class ProgressListener:
         self._stop()
         if self._enabled:
             self._began = time.perf_counter()
-            which = f"{name} ({self._position} of {self._requests})" if self._requests > 1 else name
+            which = f"request {self._position} of {self._requests}" if self._requests > 1 else name
             self._task = self._progress.add_task(which, total=None, state=state)
 
     def _stop(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeVar
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.json_io import read_json
 from cpspec_trt.files.request_reading import shown
-from cpspec_trt.files.request_schema import FLOAT32_MAX, FLOAT32_TINY
+from cpspec_trt.files.request_schema import FLOAT32_MAX, FLOAT32_TINY, LEAST_PENALTY, MOST_PENALTY, PENALTY
 from cpspec_trt.files.requests import SamplingSettings
 from cpspec_trt.kernels.protocol import FilterParameters
 
@@ -111,9 +111,7 @@ class GenerationDefaults:
         return cls(
             talker=reader.filter("talker"),
             code_predictor=reader.filter("subtalker"),
-            repetition_penalty=reader.number(
-                "repetition_penalty", FLOAT32_TINY, FLOAT32_MAX, "a finite fp32 number above 0"
-            ),
+            repetition_penalty=reader.number("repetition_penalty", LEAST_PENALTY, MOST_PENALTY, PENALTY),
             max_new_tokens=reader.whole("max_new_tokens", 2),  # EOS is banned for two tokens
             from_file=frozenset(field for field, name in family.names.items() if name in found),
         )

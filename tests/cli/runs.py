@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
+from click.testing import CliRunner
 
+from cpspec_trt.cli.infer import main
 from tests.conftest import ROOT
 from tests.engine_edits import accept_edits
 
@@ -26,6 +28,13 @@ def command(*arguments: object) -> list[str]:
 
 def infer(*arguments: object) -> Result:
     return subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def infer_here(*arguments: object) -> Result:
+    """As ``infer`` without a process of its own, for what ends before an engine is opened."""
+    words = list(map(str, arguments))
+    result = CliRunner().invoke(main, words)
+    return Result(words, result.exit_code, result.stdout, result.stderr)
 
 
 def tts_document(**fields: Any) -> dict[str, Any]:

@@ -104,8 +104,33 @@ def test_a_request_that_stops_by_itself_says_stop(tmp_path: Path, synthetic_engi
     assert 2 <= run.responses[0]["frames"] < 60
 
 
+def test_a_voice_map_beside_the_talker_is_said_not_to_be_used(tmp_path: Path, engines: Path) -> None:
+    copy = Path(shutil.copytree(engines, tmp_path / "engines"))
+    (copy / "talker" / "voice_map.json").write_text('{"narrator": "ryan"}')
+    run = TtsRun(tmp_path, copy / "talker")
+    result = run(document())
+    assert result.returncode == 0, result.stderr
+    assert f"warning: {copy / 'talker' / 'voice_map.json'} is not read" in result.stderr
+    assert_one_clear_line(run(document(speaker="narrator")), 2, "'speaker'", "'narrator'")
+
+
+@pytest.mark.parametrize("penalty", [0.001, 1000])
+def test_the_widest_penalties_give_codes(run: TtsRun, penalty: float) -> None:
+    result = run(document(repetition_penalty=penalty, do_sample=True, max_audio_length=20))
+    assert result.returncode == 0, result.stderr
+    assert run.responses[0]["frames"] > 2
+
+
+def test_where_code2wav_lies_means_nothing_without_a_place_for_sound(tmp_path: Path, engines: Path) -> None:
+    source = tmp_path / "in.json"
+    source.write_text(json.dumps(document()))
+    result = infer("--inputFile", source, "--talkerEngineDir", engines / "talker", "--code2wavEngineDir", engines)
+    assert result.returncode == 0, result.stderr
+    assert "warning: --code2wavEngineDir has no effect without --outputAudioDir" in result.stderr
+
+
 def test_progress_is_silent_when_stderr_is_no_terminal(run: TtsRun) -> None:
-    assert "frames/s" not in run(document()).stderr
+    assert "s of audio" not in run(document()).stderr
 
 
 def test_dump_output_prints_the_response_as_json(run: TtsRun) -> None:

@@ -26,10 +26,11 @@ def test_nothing_is_printed_when_stderr_is_a_pipe() -> None:
     assert result.stdout == ""
 
 
-def test_a_terminal_shows_frames_audio_seconds_and_the_realtime_factor() -> None:
+def in_terminal(script: str) -> str:
+    """What a terminal of eighty columns is sent."""
     ours, theirs = pty.openpty()
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "160"}
-    with subprocess.Popen([sys.executable, "-c", SCRIPT], stderr=theirs, env=environment) as process:
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    with subprocess.Popen([sys.executable, "-c", script], stderr=theirs, env=environment) as process:
         os.close(theirs)
         shown = b""
         try:
@@ -39,8 +40,23 @@ def test_a_terminal_shows_frames_audio_seconds_and_the_realtime_factor() -> None
             pass
         process.wait(timeout=60)
     os.close(ours)
-    text = shown.decode()
-    assert "5 frames" in text
-    assert "frames/s" in text
-    assert "s of audio" in text
-    assert "realtime factor" in text
+    return shown.decode()
+
+
+def test_a_terminal_shows_frames_audio_seconds_realtime_factor_and_elapsed_time() -> None:
+    text = in_terminal(SCRIPT)
+    assert "5 frames (" in text
+    assert "/s) · 0.4 s of audio · realtime " in text
+    assert "0:00:00" in text, "the elapsed time is not shown"
+    assert "…" not in text, "cut off at eighty columns"
+
+
+def test_with_several_requests_the_line_says_which_of_them_runs() -> None:
+    second = "progress.next_request(); progress.next_request(); progress.request_started"
+    script = SCRIPT.replace("(0.08)", "(0.08, requests=12)").replace("progress.request_started", second)
+    assert "request 2 of 12" in in_terminal(script)
+
+
+def test_closed_streams_are_no_terminals() -> None:
+    closed = "import sys; sys.stderr = sys.stdout = None\n" + SCRIPT
+    subprocess.run([sys.executable, "-c", closed], timeout=60, check=True)

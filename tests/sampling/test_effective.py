@@ -132,7 +132,7 @@ WRONG = [
     *cases("temperature subtalker_temperature", -1, "0.9", True, None, 10**400),
     *cases("top_k subtalker_top_k", -1, 50.0, "50", True, None),
     *cases("top_p subtalker_top_p", 0, "1", True, None, []),
-    *cases("repetition_penalty", 0, -1, "1", True, None),
+    *cases("repetition_penalty", 0, -1, 1e-30, 0.00099, 1000.1, 1e30, "1", True, None),
     *cases("max_new_tokens", 1, 2.5, "2048", True, None),
 ]
 
