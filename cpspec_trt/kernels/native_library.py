@@ -69,7 +69,7 @@ class NativeLibrary:
             version = int(self._handle.cpspec_abi_version())
         except (OSError, AttributeError) as fault:
             raise EngineError(
-                f"{path}: the kernels' library cannot be loaded ({fault}); build it with: {rebuild}"
+                f"{path}: the kernels' library does not load ({fault}); build it with: {rebuild}"
             ) from None
         if version != ABI_VERSION:
             raise EngineError(

@@ -1,0 +1,72 @@
+"""The CPU library names an id that is out of range; what it had written before stays inside its arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cpspec_trt.errors import UsageError
+from cpspec_trt.kernels.native import NativeKernels
+from tests.kernels.implementations import CPU_LEVELS, cpu_kernels
+
+
+@pytest.fixture(scope="module")
+def cpu() -> NativeKernels:
+    return cpu_kernels(CPU_LEVELS[0])
+
+
+HEADS, HIDDEN = np.ones((2, 5, 3), np.float32), np.ones((4, 3), np.float32)
+LAW = np.full((3, 5), 0.2, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("rows", "heads", "message"),
+    [([4], [0], "hidden_rows holds 4"), ([-1], [0], "hidden_rows holds -1"), ([0], [2], "head_rows holds 2")],
+)
+def test_rows_and_heads(cpu: NativeKernels, rows: list[int], heads: list[int], message: str) -> None:
+    with pytest.raises(UsageError, match=f"^cpspec_grouped_heads: rows->{message}, it must be at least 0 and below"):
+        cpu.grouped_heads(HIDDEN, np.array(rows), np.array(heads), HEADS, np.empty((1, 5), np.float32))
+
+
+@pytest.mark.parametrize("code", [-1, 5])
+def test_drafts(cpu: NativeKernels, code: int) -> None:
+    one, word = np.ones(1, np.int64), np.zeros(1, np.uint32)
+    with pytest.raises(UsageError, match=f"drafts->codes holds {code}, it must be at least 0 and below 5"):
+        cpu.accept_rejection(
+            LAW[:2], LAW[:1], np.array([code]), one, one, np.zeros(1, np.uint64), word, one.copy(), one.copy()
+        )
+
+
+def test_negative_counts(cpu: NativeKernels) -> None:
+    counts = np.array([2, -1])
+    with pytest.raises(UsageError, match="drafts->counts is -1, it must be at least 0"):
+        cpu.accept_greedy(np.zeros(3, int), np.zeros(1, int), counts, np.zeros(2, int), np.zeros(2, int))
+
+
+@pytest.mark.parametrize(("table", "code"), [(2, 0), (0, 3), (1, 4), (0, -1)])
+def test_codes_of_tables(cpu: NativeKernels, table: int, code: int) -> None:
+    tables = [np.ones((3, 4), np.float32), np.ones((4, 4), np.float32)]
+    with pytest.raises(UsageError, match="it must be at least 0 and below"):
+        cpu.gather_codec_embeddings(tables, np.array([table]), np.array([code]), np.empty((1, 4), np.float32))
+
+
+def test_a_frame_without_room_for_the_drafts_and_their_code(cpu: NativeKernels) -> None:
+    tables = [np.ones((3, 4), np.float32)] * 4
+    codes, last = np.zeros((1, 4), np.int64), np.array([2])
+    one = np.zeros(1, np.int64)
+    cpu.build_verify_input(
+        tables, codes, last, one, one, np.empty(0, int), np.empty((1, 1), int), np.empty((1, 1, 4), np.float32)
+    )
+    with pytest.raises(UsageError, match="state->last holds 2, it must be at least 0 and below 2"):
+        cpu.build_verify_input(
+            tables, codes, last, one, one + 1, one, np.empty((1, 2), int), np.empty((1, 2, 4), np.float32)
+        )
+
+
+def test_kv_rows_that_would_overwrite_what_is_still_to_be_read(cpu: NativeKernels) -> None:
+    caches = [np.zeros((1, 1, 8, 2), np.float32)]
+    one = np.zeros(1, np.int64)
+    with pytest.raises(UsageError, match="first holds 5, it must be at least 0 and below 5"):
+        cpu.copy_accepted_rows(caches, one, one + 1, np.array([5]), np.array([4]))
+    with pytest.raises(UsageError, match="sources holds 8, it must be at least 0 and below 8"):
+        cpu.copy_accepted_rows(caches, one, one + 1, one, np.array([8]))
