@@ -19,8 +19,8 @@ from reference.omni_golden_requests import OMNI_CASES, PAIR
 from reference.omni_pytorch_reference import Answer, Conversation, NothingSpoken, OmniPyTorchReference
 
 from cpspec_trt import Omni, Reply
-from cpspec_trt.builder.build import COMPONENTS, build_checkpoint
-from cpspec_trt.builder.profiles import BuildLimits
+from cpspec_trt.builder.build import build_checkpoint
+from cpspec_trt.builder.profiles import COMPONENTS, BuildLimits
 from cpspec_trt.synthetic.omni import write_omni_checkpoint
 from cpspec_trt.synthetic.omni_spec import OMNI_SPECS
 

@@ -19,8 +19,8 @@ from reference.pytorch_reference import PyTorchReference, Request
 from reference.pytorch_reference import Spoken as Expected
 
 from cpspec_trt import TTS
-from cpspec_trt.builder.build import COMPONENTS, build_checkpoint
-from cpspec_trt.builder.profiles import BuildLimits
+from cpspec_trt.builder.build import build_checkpoint
+from cpspec_trt.builder.profiles import COMPONENTS, BuildLimits
 from cpspec_trt.synthetic.spec import SPECS
 from cpspec_trt.synthetic.tts import write_tts_checkpoint
 

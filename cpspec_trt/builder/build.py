@@ -10,7 +10,7 @@ from cpspec_trt.builder import onnxruntime as embedded
 from cpspec_trt.builder.backends import choose_backend
 from cpspec_trt.builder.exported import ExportedComponent, read_export
 from cpspec_trt.builder.preview import plan_checkpoint
-from cpspec_trt.builder.profiles import CODE2WAV, CODE_PREDICTOR, TALKER, THINKER, BuildLimits, BuildPlan, plan
+from cpspec_trt.builder.profiles import CODE2WAV, COMPONENTS, BuildLimits, BuildPlan, plan
 from cpspec_trt.checkpoint.reader import open_checkpoint
 from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.files.atomic import atomic_directory, scratch_directory
@@ -27,7 +27,6 @@ from cpspec_trt.files.placement import (
 )
 from cpspec_trt.graphs.export import directories_of, export_checkpoint
 
-COMPONENTS = (THINKER, TALKER, CODE_PREDICTOR, CODE2WAV)
 Progress = Callable[[str], None]
 
 
@@ -151,9 +150,8 @@ def _export_and_build(
     link_weights: bool,
     progress: Progress,
 ) -> list[BuiltEngine]:
-    progress(f"exporting {checkpoint}")
     built = []
-    for component, source in export_checkpoint(checkpoint, onnx_dir).items():
+    for component, source in export_checkpoint(checkpoint, onnx_dir, progress=progress).items():
         progress(f"building {component}")
         target = engine_root / component
         built.append(build_engine(source, target, limits[component], backend, link_weights=link_weights))

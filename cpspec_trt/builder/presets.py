@@ -70,6 +70,8 @@ def read_preset(path: Path) -> Preset:
         value = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
     except OSError as fault:
         raise UsageError(f"--config {path}: cannot be read: {fault.strerror}") from None
+    except RecursionError:
+        raise UsageError(f"--config {path}: is nested too deeply; see configs/ for examples") from None
     except (yaml.YAMLError, UnicodeDecodeError) as fault:
         raise UsageError(f"--config {path}: not YAML: {' '.join(str(fault).split())}") from None
     if not isinstance(value, dict):

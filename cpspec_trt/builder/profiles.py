@@ -8,7 +8,7 @@ up to ``MAX_VERIFY_ROWS`` new positions per sequence under its generation profil
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from cpspec_trt.errors import EngineError, UsageError
@@ -30,7 +30,13 @@ FRAME_START_ROWS = 2  # a CodePredictor frame begins with the Talker's hidden ro
 CAPACITY_STEP = 8
 DYNAMIC = -1
 THINKER, TALKER, CODE_PREDICTOR, CODE2WAV = "thinker", "talker", "code_predictor", "code2wav"
+COMPONENTS = (THINKER, TALKER, CODE_PREDICTOR, CODE2WAV)
 
+#: The sizes, in the order of their flags.
+LIMITS = (
+    "max_input_len", "opt_input_len", "max_batch_size", "max_kv_cache_capacity",
+    "min_code_len", "opt_code_len", "max_code_len",
+)  # fmt: skip
 _DECODER = ("max_batch_size", "max_input_len", "opt_input_len", "max_kv_cache_capacity")
 _CODE2WAV = ("max_batch_size", "min_code_len", "opt_code_len", "max_code_len")
 
@@ -43,7 +49,8 @@ _BATCH, _NEW, _CAPACITY, _KEYS = "batch", "new positions", "KV capacity", "keys"
 class BuildLimits:
     """Sizes a build is asked for; the defaults are those of the reference builders.
 
-    Positions and frames are per sequence. ``opt_input_len`` 0 means half of ``max_input_len``.
+    Positions and frames are per sequence. ``opt_input_len`` 0 means half of ``max_input_len``. ``origins`` says
+    for messages where a size comes from if it is not a flag: pairs of a field and words for its place.
     """
 
     max_input_len: int = 1024
@@ -53,26 +60,32 @@ class BuildLimits:
     min_code_len: int = 1
     opt_code_len: int = 300
     max_code_len: int = 2000
+    origins: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Refuse sizes that no engine can have.
 
         Raises:
-            UsageError: names the flag, the value and what is allowed.
+            UsageError: names the flag or the place in a preset, the value and what is allowed.
         """
-        for field, value in asdict(self).items():
-            low = 0 if field == "opt_input_len" else 1
+        for name in LIMITS:
+            low, value = 0 if name == "opt_input_len" else 1, getattr(self, name)
             if not low <= value <= MAX_EXTENT:
-                raise UsageError(f"{flag_of(field)} is {value}; it must lie in {low} … {MAX_EXTENT}")
+                raise UsageError(f"{self.origin(name)} is {value}; it must lie in {low} … {MAX_EXTENT}")
         self._ordered("opt_input_len", "max_input_len")
         self._ordered("min_code_len", "opt_code_len")
         self._ordered("opt_code_len", "max_code_len")
+
+    def origin(self, name: str) -> str:
+        """Where a size was given: its flag, or a key of a preset."""
+        return dict(self.origins).get(name) or flag_of(name)
 
     def _ordered(self, smaller: str, larger: str) -> None:
         low, high = getattr(self, smaller), getattr(self, larger)
         if low > high:
             raise UsageError(
-                f"{flag_of(smaller)} {low} is larger than {flag_of(larger)} {high}; lower the one or raise the other"
+                f"{self.origin(smaller)} {low} is larger than {self.origin(larger)} {high}; "
+                "lower the one or raise the other"
             )
 
 
@@ -87,7 +100,8 @@ class BuildPlan:
         profiles: context and generation, each with a range for every input.
         limits: the sizes in force for this component, as the manifest records them.
         widened: inputs whose generation max is larger than it would be without speculation.
-        notes: what the plan changed or noticed, one sentence each.
+        details: what the plan decided by itself, one sentence each; of interest beside the plan only.
+        notes: what the user of the engine should know, one sentence each.
     """
 
     component: str
@@ -96,6 +110,7 @@ class BuildPlan:
     profiles: tuple[Profile, Profile]
     limits: Mapping[str, int]
     widened: tuple[str, ...]
+    details: tuple[str, ...]
     notes: tuple[str, ...]
 
 
@@ -108,9 +123,9 @@ def component_of(config: ComponentConfig) -> str:
     return CODE_PREDICTOR if is_code_predictor(config.model) else TALKER
 
 
-def flag_of(field: str) -> str:
+def flag_of(name: str) -> str:
     """The command-line flag that sets a field of ``BuildLimits`` (max_kv_cache_capacity: --maxKVCacheCapacity)."""
-    first, *rest = field.split("_")
+    first, *rest = name.split("_")
     return "--" + first + "".join("KV" if word == "kv" else word.capitalize() for word in rest)
 
 
@@ -147,7 +162,8 @@ def _plan_language_model(
     capacity, positions = limits.max_kv_cache_capacity, config.decoder.max_position_embeddings
     if limits.max_input_len > capacity:
         raise UsageError(
-            f"--maxInputLen {limits.max_input_len} is larger than --maxKVCacheCapacity {capacity}: "
+            f"{limits.origin('max_input_len')} {limits.max_input_len} is larger than "
+            f"{limits.origin('max_kv_cache_capacity')} {capacity}: "
             "a prompt must fit into the KV cache"
         )
     notes = []
@@ -159,27 +175,29 @@ def _plan_language_model(
     axes = _decoder_axes(config.decoder, config.decoder.hidden_size) | {"last_row": (_BATCH, 1)}
     profiles = _profiles(axes, inputs, dynamic, _context(limits), (1, 1, 1))
     component = component_of(config)
-    return BuildPlan(component, config.model, False, profiles, _in_force(limits, _DECODER), (), tuple(notes))
+    return BuildPlan(component, config.model, False, profiles, _in_force(limits, _DECODER), (), (), tuple(notes))
 
 
 def _plan_code_predictor(config: CodePredictorConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:
     if limits.max_input_len < FRAME_START_ROWS:
         raise UsageError(
-            f"--maxInputLen {limits.max_input_len} is too small: a CodePredictor frame starts with "
+            f"{limits.origin('max_input_len')} {limits.max_input_len} is too small: a CodePredictor frame starts with "
             f"{FRAME_START_ROWS} positions"
         )
-    groups, notes = config.num_code_groups, []
+    groups, details = config.num_code_groups, []
     if limits.max_input_len > groups:
-        notes.append(f"a frame has {groups} positions, so the context profile ends there")
+        details.append(f"a frame has {groups} positions, so the context profile ends there")
         limits = replace(limits, max_input_len=groups, opt_input_len=min(limits.opt_input_len, groups))
     capacity = code_predictor_capacity(groups)
     limits = replace(limits, max_kv_cache_capacity=capacity)
-    notes.append(f"the KV cache has {capacity} rows: a frame and one verify pass of {MAX_VERIFY_ROWS}")
+    details.append(f"the KV cache has {capacity} rows: a frame and one verify pass of {MAX_VERIFY_ROWS}")
     dynamic = {_BATCH: _up_to(limits.max_batch_size), _CAPACITY: (capacity, capacity, capacity)}
     axes = _decoder_axes(config.decoder, config.talker_hidden_size)
     profiles = _profiles(axes, inputs, dynamic, _context(limits), (1, 1, MAX_VERIFY_ROWS))
     widened = tuple(info.name for info in inputs if _NEW in axes[info.name])
-    return BuildPlan(CODE_PREDICTOR, config.model, True, profiles, _in_force(limits, _DECODER), widened, tuple(notes))
+    return BuildPlan(
+        CODE_PREDICTOR, config.model, True, profiles, _in_force(limits, _DECODER), widened, tuple(details), ()
+    )
 
 
 def _plan_code2wav(config: AnyCode2WavConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:
@@ -198,7 +216,7 @@ def _plan_code2wav(config: AnyCode2WavConfig, inputs: Sequence[TensorInfo], limi
     }
     axes |= {info.name: (_BATCH, *info.shape[1:]) for info in inputs if info.name.startswith("state_")}
     profiles = _profiles(axes, inputs, dynamic, frames, frames)
-    return BuildPlan(CODE2WAV, config.model, False, profiles, _in_force(limits, _CODE2WAV), (), ())
+    return BuildPlan(CODE2WAV, config.model, False, profiles, _in_force(limits, _CODE2WAV), (), (), ())
 
 
 def code_predictor_capacity(groups: int) -> int:

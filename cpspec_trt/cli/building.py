@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from cpspec_trt.builder.backends import AUTO, choose_backend
-from cpspec_trt.builder.build import COMPONENTS, BuiltEngine, build_checkpoint, build_exported
+from cpspec_trt.builder.build import BuiltEngine, build_checkpoint, build_exported
 from cpspec_trt.builder.exported import read_export
 from cpspec_trt.builder.presets import Preset, read_preset
 from cpspec_trt.builder.preview import plan_checkpoint
-from cpspec_trt.builder.profiles import BuildLimits, BuildPlan, flag_of, plan
+from cpspec_trt.builder.profiles import COMPONENTS, LIMITS, BuildLimits, BuildPlan, flag_of, plan
 from cpspec_trt.builder.verify import verify_engines
+from cpspec_trt.cli.steps import show_step
 from cpspec_trt.errors import UsageError
 from cpspec_trt.report.plan_table import print_plan
 
@@ -49,9 +49,8 @@ def run_build(options: BuildOptions) -> None:
         return
     target = None if options.dry_run else _engine_dir(options)
     preset = read_preset(options.preset) if options.preset else Preset()
-    limits = {name: _merged(preset, name, options.limits) for name in COMPONENTS}
-    backend = options.backend or preset.backend or AUTO
-    choose_backend(backend)
+    limits = {name: _merged(preset, name, options) for name in COMPONENTS}
+    backend = _backend(preset, options)
     if options.checkpoint is not None:
         _build_checkpoint(options, options.checkpoint, target, limits, backend)
     elif options.onnx_dir is not None:
@@ -66,12 +65,24 @@ def _engine_dir(options: BuildOptions) -> Path:
     return options.engine_dir
 
 
-def _merged(preset: Preset, component: str, given: Mapping[str, int]) -> BuildLimits:
-    return BuildLimits(**{**preset.limits(component), **given})
+def _merged(preset: Preset, component: str, options: BuildOptions) -> BuildLimits:
+    kept = {name: size for name, size in preset.limits(component).items() if name not in options.limits}
+    origins = tuple((name, f"--config {options.preset}: {component}.{name}") for name in kept)
+    return BuildLimits(**{**kept, **options.limits}, origins=origins)
+
+
+def _backend(preset: Preset, options: BuildOptions) -> str:
+    if options.backend is None and preset.backend is not None:
+        choose_backend(preset.backend, f"--config {options.preset}: backend")
+        return preset.backend
+    backend = AUTO if options.backend is None else options.backend
+    choose_backend(backend)
+    return backend
 
 
 def _verify(options: BuildOptions) -> None:
-    if options.onnx_dir or options.checkpoint or options.dry_run:
+    others = (options.onnx_dir, options.checkpoint, options.preset, options.backend)
+    if options.dry_run or options.limits or any(other is not None for other in others):
         raise UsageError("--verify checks engines that exist: give it --engineDir only")
     for directory, manifest in verify_engines(_engine_dir(options)):
         size = sum(file.bytes for file in (*manifest.files, *manifest.sidecars))
@@ -82,9 +93,9 @@ def _build_checkpoint(
     options: BuildOptions, checkpoint: Path, target: Path | None, limits: Mapping[str, BuildLimits], backend: str
 ) -> None:
     if target is None or options.debug:
-        _show(plan_checkpoint(checkpoint, limits))
+        _show(plan_checkpoint(checkpoint, limits), target is None)
     if target is not None:
-        for built in build_checkpoint(checkpoint, target, limits, backend, options.onnx_dir, _progress):
+        for built in build_checkpoint(checkpoint, target, limits, backend, options.onnx_dir, show_step):
             _announce(built)
 
 
@@ -96,27 +107,25 @@ def _build_component(
     build_plan = plan(exported.config, exported.inputs, wanted)
     _warn_about_unused(build_plan, options.limits)
     if target is None or options.debug:
-        _show([build_plan])
+        _show([build_plan], target is None)
     if target is not None:
-        _progress(f"building {exported.component}")
+        show_step(f"building {exported.component}")
         _announce(build_exported(exported, target, wanted, backend, link_weights=False))
 
 
 def _warn_about_unused(build_plan: BuildPlan, given: Mapping[str, int]) -> None:
-    for field in fields(BuildLimits):
-        if field.name in given and field.name not in build_plan.limits:
-            click.echo(f"warning: {flag_of(field.name)} means nothing for {build_plan.component}", err=True)
+    for name in LIMITS:
+        if name in given and name not in build_plan.limits:
+            click.echo(f"warning: {flag_of(name)} means nothing for {build_plan.component}", err=True)
 
 
-def _show(plans: Sequence[BuildPlan]) -> None:
+def _show(plans: Sequence[BuildPlan], only_plan: bool) -> None:
+    """The plans and what they decided; notes come with the engines, or here if none is built."""
     print_plan(plans, Console(width=_WIDTH))
     for build_plan in plans:
-        _print_notes(build_plan.component, build_plan.notes)
-
-
-def _progress(line: str) -> None:
-    if sys.stderr.isatty():
-        click.echo(f"{line} …", err=True)
+        _print_notes(build_plan.component, build_plan.details)
+        if only_plan:
+            _print_notes(build_plan.component, build_plan.notes)
 
 
 def _announce(built: BuiltEngine) -> None:

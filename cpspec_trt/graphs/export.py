@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -59,7 +59,12 @@ def read_components(checkpoint: Checkpoint, fingerprint: str) -> dict[str, Compo
     return read(checkpoint, fingerprint)
 
 
-def export_checkpoint(checkpoint: Path, onnx_dir: Path, components: Sequence[str] | None = None) -> dict[str, Path]:
+def export_checkpoint(
+    checkpoint: Path,
+    onnx_dir: Path,
+    components: Sequence[str] | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, Path]:
     """Write one directory per component into ``onnx_dir``, each swapped in as a whole.
 
     Everything is checked before the first byte is written. Files that no export wrote are kept. Memory stays
@@ -69,6 +74,7 @@ def export_checkpoint(checkpoint: Path, onnx_dir: Path, components: Sequence[str
         checkpoint: a Qwen3-TTS CustomVoice or VoiceDesign checkpoint, or a Qwen3-Omni checkpoint.
         onnx_dir: made if needed; components that are not selected are left as they are.
         components: names from ``directories_of``; None takes all.
+        progress: called with one line per component.
 
     Returns:
         The directory of each component written, in order.
@@ -84,6 +90,7 @@ def export_checkpoint(checkpoint: Path, onnx_dir: Path, components: Sequence[str
     targets = _targets(onnx_dir, directories, tuple(directories) if components is None else components)
     found = read_components(opened, opened.fingerprint())
     for name, directory in targets.items():
+        progress(f"exporting {name}")
         with written_to(directory, "export"), atomic_directory(directory) as new:
             found[name].author.save(new / MODEL_NAME)
             found[name].write_companions(new)

@@ -20,7 +20,8 @@ def print_plan(plans: Sequence[BuildPlan], console: Console) -> None:
 
     Numbered inputs of the same range (one per layer) share a row, and so do two equal profiles.
     """
-    table = Table(caption=f"{WIDENED}: room for a verify pass; opt stays at one new position")
+    caption = f"{WIDENED}: room for a verify pass; opt stays at one new position"
+    table = Table(caption=caption if any(plan.widened for plan in plans) else None)
     for heading in ("component", "profile", "tensor"):
         table.add_column(heading, no_wrap=True)
     for heading in ("min", "opt", "max"):

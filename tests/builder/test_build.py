@@ -15,9 +15,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from cpspec_trt.builder.build import COMPONENTS, build_checkpoint, build_engine
+from cpspec_trt.builder.build import build_checkpoint, build_engine
 from cpspec_trt.builder.exported import read_export
-from cpspec_trt.builder.profiles import BuildLimits, plan
+from cpspec_trt.builder.profiles import COMPONENTS, BuildLimits, plan
 from cpspec_trt.engines.loading import open_engine
 from cpspec_trt.errors import CheckpointError, EngineError, UnsupportedError, UsageError
 from cpspec_trt.files.atomic import _exchange
@@ -218,7 +218,7 @@ def test_a_checkpoint_becomes_the_engines_of_all_components(built_demo: tuple[Pa
     assert [width["inputs_embeds"].max[1] for width in widths] == [1, 8]
     assert (root / "talker" / "generation_config.json").read_bytes() == (DEMO / "generation_config.json").read_bytes()
     assert (root / "talker" / "tokenizer.json").is_file()
-    assert [line.split()[0] for line in lines] == ["exporting", "building", "building", "building"]
+    assert [line.split()[0] for line in lines] == ["exporting"] * 3 + ["building"] * 3
 
 
 def test_the_temporary_export_leaves_no_second_copy_of_the_weights(built_demo: tuple[Path, list[str]]) -> None:

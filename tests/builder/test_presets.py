@@ -58,6 +58,7 @@ def test_only_given_values_are_returned(tmp_path: Path) -> None:
         ("", "must map component names to limits"),
         ("talker: {max_input_len: 1\n", "not YAML: "),
         ("talker:\n  max_input_len: 1\n  max_input_len: 2\n", "not YAML: the key 'max_input_len' stands twice"),
+        ("[" * 5000, "is nested too deeply"),
         ("talker: !!python/object/apply:os.getcwd []\n", "not YAML: could not determine a constructor"),
     ],
 )

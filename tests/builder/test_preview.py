@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cpspec_trt.builder.build import COMPONENTS
 from cpspec_trt.builder.exported import read_export
 from cpspec_trt.builder.preview import plan_checkpoint
-from cpspec_trt.builder.profiles import BuildLimits, plan
+from cpspec_trt.builder.profiles import COMPONENTS, BuildLimits, plan
 from cpspec_trt.errors import CheckpointError
 from cpspec_trt.graphs.export import export_checkpoint
 from tests.checkpoint.changes import PRETRAINED

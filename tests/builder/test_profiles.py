@@ -184,7 +184,7 @@ def test_the_code_predictor_capacity_ignores_the_talkers_and_says_so(predictor: 
     found = planned(predictor, replace(LIMITS, max_kv_cache_capacity=4096))
     assert found.limits["max_kv_cache_capacity"] == 24
     assert found.limits["max_input_len"] == 16
-    assert any("24 rows" in note for note in found.notes)
+    assert any("24 rows" in line for line in found.details)
 
 
 def test_a_capacity_beyond_the_models_positions_is_noted(talker: ExportedComponent) -> None:

@@ -49,6 +49,22 @@ def test_a_missing_table_is_found(root: Path) -> None:
         verify_engines(root)
 
 
+def test_a_component_that_lost_its_manifest_is_found(root: Path) -> None:
+    (root / "code_predictor" / "engine_manifest.json").unlink()
+    with pytest.raises(
+        EngineError, match=r"code_predictor/engine_manifest.json: the engine manifest .* does not exist"
+    ):
+        verify_engines(root)
+
+
+def test_code2wav_below_multimodal_is_verified_too(tmp_path: Path, root: Path) -> None:
+    build_engine(tiny_exports.write_code2wav(tmp_path / "onnx" / "wav"), root / "multimodal", BuildLimits())
+    assert [manifest.component for _, manifest in verify_engines(root)] == ["code_predictor", "talker", "code2wav"]
+    flip_last_byte(root / "multimodal" / "code2wav" / "code2wav.onnx.data")
+    with pytest.raises(EngineError, match=r"code2wav.onnx.data: its content is not what was built"):
+        verify_engines(root)
+
+
 def test_a_directory_without_engines_says_so(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"holds no engine \(engine_manifest.json\)"):
         verify_engines(tmp_path)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from onnx import helper
 
-from cpspec_trt.builder.profiles import BuildLimits, flag_of
+from cpspec_trt.builder.profiles import LIMITS, BuildLimits, flag_of
 from cpspec_trt.files.compatibility import BUILD, rows_for
 from tests.builder import tiny_exports
 
@@ -61,7 +61,7 @@ def test_help_lists_every_flag_that_is_used_and_exits_0() -> None:
 
 def test_help_states_the_defaults_that_are_in_force() -> None:
     text = " ".join(build("--help").stdout.split())
-    for field in dataclasses.fields(BuildLimits):
+    for field in (field for field in dataclasses.fields(BuildLimits) if field.name in LIMITS):
         description = text[text.index(f"{flag_of(field.name)} INTEGER") :]
         stated = re.search(r"\[default: (\d+)\]", description)
         assert stated is not None
@@ -108,8 +108,8 @@ def test_the_flags_of_audio_build_build_code2wav(tmp_path: Path, onnx: Path) -> 
     codes = manifest(tmp_path / "engines" / "code2wav")["profiles"]["generation"]["codes"]
     assert codes == {"min": [1, 16, 2], "opt": [4, 16, 20], "max": [4, 16, 200]}
     assert done.stderr.splitlines() == [
-        "warning: --minTimeSteps is ignored: audio encoders are not in this release",
-        "warning: --maxTimeSteps is ignored: audio encoders are not in this release",
+        "warning: --minTimeSteps/-m is ignored: audio encoders are not in this release",
+        "warning: --maxTimeSteps/-M is ignored: audio encoders are not in this release",
     ]
 
 
@@ -232,6 +232,9 @@ def test_progress_is_one_line_per_component_on_a_terminal(tmp_path: Path, onnx: 
         (["--onnxDir", "llm", "--engineDir", "e", "--backend", "tensorrt"], 1, "tensorrt: is not built yet in this"),
         (["--onnxDir", "llm", "--engineDir", "e", "--backend", "tensorrt-rtx"], 1, "tensorrt-rtx: is not built yet"),
         (["--onnxDir", "llm", "--engineDir", "e", "--backend", "gpu"], 2, "'gpu': is unknown; use one of auto, onnxr"),
+        (["--onnxDir", "llm", "--engineDir", "e", "--backend", ""], 2, "--backend '': is unknown; use one of auto"),
+        (["--onnxDir", "llm", "--engineDir", "llm"], 2, r"llm: holds an export \(model.onnx\)"),
+        (["--onnxDir", "code2wav", "--engineDir", "."], 2, r"code2wav: holds an export \(model.onnx\)"),
         (["--onnxDir", "llm", "--engineDir", "e", "--config", "absent.yaml"], 2, "absent.yaml: cannot be read"),
         (["--onnxDir", "llm", "--engineDir", "e", "--maxInputLenn", "5"], 2, "No such option.*--maxInputLenn"),
         (["--checkpoint", "absent", "--engineDir", "e"], 1, "absent: is not a directory"),
@@ -239,6 +242,10 @@ def test_progress_is_one_line_per_component_on_a_terminal(tmp_path: Path, onnx: 
         (["--verify"], 2, "--engineDir is missing"),
         (["--verify", "--engineDir", "llm"], 1, r"llm: holds no engine \(engine_manifest.json\)"),
         (["--verify", "--engineDir", "llm", "--onnxDir", "llm"], 2, "--verify checks engines that exist"),
+        (["--verify", "--engineDir", "llm", "--maxInputLen", "0"], 2, "--verify checks engines that exist"),
+        (["--verify", "--engineDir", "llm", "--backend", "gpu"], 2, "--verify checks engines that exist"),
+        (["--verify", "--engineDir", "llm", "--config", "absent"], 2, "--verify checks engines that exist"),
+        (["--verify", "--engineDir", "."], 1, "code2wav/engine_manifest.json: .* does not exist"),
     ],
 )
 def test_a_mistake_ends_in_one_line_and_leaves_nothing(
@@ -254,6 +261,39 @@ def test_a_preset_with_a_mistake_names_the_file_and_the_nearest_key(tmp_path: Pa
     (tmp_path / "mine.yaml").write_text("talker:\n  max_batchsize: 1\n")
     done = build("--onnxDir", onnx / "llm", "--engineDir", tmp_path / "e", "--config", tmp_path / "mine.yaml")
     assert_refused(done, 2, "mine.yaml: unknown key 'talker.max_batchsize'; did you mean 'max_batch_size'")
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "message"),
+    [
+        ("talker: {opt_input_len: 9, max_input_len: 8}", (), "{0}: talker.opt_input_len 9 is larger than {0}: talk"),
+        ("talker: {opt_input_len: 9}", ("--maxInputLen=8",), "{0}: talker.opt_input_len 9 is larger than --maxInput"),
+        ("talker: {max_input_len: 8}", ("--optInputLen=9",), "--optInputLen 9 is larger than {0}: talker.max_in"),
+        ("talker: {max_kv_cache_capacity: 5}", (), "--maxInputLen 1024 is larger than {0}: talker.max_kv_cache"),
+        ("code_predictor: {max_input_len: 1}", (), "{0}: code_predictor.max_input_len 1 is too small"),
+        ("backend: gpu", (), "{0}: backend 'gpu': is unknown"),
+        ("backend: ''", (), "{0}: backend '': is unknown"),
+    ],
+)  # fmt: skip
+def test_a_limit_of_a_preset_is_blamed_on_its_key_and_one_of_a_flag_on_the_flag(
+    tmp_path: Path, onnx: Path, text: str, flags: tuple[str, ...], message: str
+) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text(text)
+    source = onnx / ("code_predictor" if "code_predictor" in text else "llm")
+    done = build("--onnxDir", source, "--engineDir", tmp_path / "e", "--config", preset, *flags)
+    assert_refused(done, 2, re.escape(message.format(f"--config {preset}")))
+
+
+def test_notes_are_printed_once_and_what_the_plan_decided_only_beside_it(tmp_path: Path, onnx: Path) -> None:
+    frame, capacity = "a frame has 16 positions", "exceeds the 8192 positions the model was made for"
+    predictor = ("--onnxDir", onnx / "code_predictor", "--engineDir", tmp_path / "code_predictor")
+    assert build(*predictor).stderr == ""
+    assert build(*predictor, "--debug").stderr.count(frame) == 1
+    assert build(*predictor, "--dryRun").stderr.count(frame) == 1
+    talker = ("--onnxDir", onnx / "llm", "--engineDir", tmp_path / "talker", "--maxKVCacheCapacity=9000")
+    for flags in ((), ("--debug",), ("--dryRun",)):
+        assert build(*talker, *flags).stderr.count(capacity) == 1
 
 
 def test_an_export_of_the_reference_is_refused_with_what_to_run_instead(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -83,6 +85,8 @@ def bare_checkpoint(directory: Path) -> Path:
     [
         ([], 2, "error: Missing argument 'CKPT'; see --help"),
         (["{voice}"], 2, "error: Missing argument 'ONNX_DIR'; see --help"),
+        (["{voice}", ""], 2, "error: Invalid value for 'ONNX_DIR': the path is empty; see --help"),
+        (["", "{tmp}/onnx"], 2, "error: Invalid value for 'CKPT': the path is empty; see --help"),
         (["{voice}", "{tmp}/onnx", "--componnets=talker"], 2, "error: No such option"),
         (["{voice}", "{tmp}/onnx", "--components=thinker"], 2, "error: component 'thinker' is not in this checkpo"),
         (["{voice}", "{tmp}/onnx", "--components=vocoder"], 2, "error: component 'vocoder' is unknown; choose from t"),
@@ -100,6 +104,21 @@ def test_bad_input_gives_one_line_the_right_code_and_no_output(
     assert len(result.stderr.splitlines()) == 1
     assert result.stderr.startswith(message.format(**names))
     assert not (tmp_path / "onnx").exists()
+
+
+def test_progress_is_one_line_per_component_on_a_terminal(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "cpspec_trt.cli.export", str(DEMO_VOICE), str(tmp_path / "onnx")]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=theirs, timeout=120, check=True)
+    os.close(theirs)
+    lines = os.read(ours, 10_000).decode().split("\r\n")
+    os.close(ours)
+    assert lines == ["exporting talker …", "exporting code_predictor …", "exporting code2wav …", ""]
+
+
+def test_both_spellings_of_help_work() -> None:
+    assert run("-h").stdout == run("--help").stdout
+    assert "CKPT ONNX_DIR" in run("-h").stdout
 
 
 def test_help_names_the_arguments_and_loads_nothing_heavy() -> None:

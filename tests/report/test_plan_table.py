@@ -35,6 +35,16 @@ def test_only_what_is_wider_than_in_a_plain_build_is_marked(tmp_path: Path) -> N
     assert [row for row in table(tiny_exports.write_talker(tmp_path / "b")) if row[6]] == []
 
 
+def test_what_widened_means_is_explained_only_where_it_stands(tmp_path: Path) -> None:
+    for directory, explained in (
+        (tiny_exports.write_code_predictor(tmp_path / "a"), True),
+        (tiny_exports.write_talker(tmp_path / "b"), False),
+    ):
+        exported, stream = read_export(directory), io.StringIO()
+        print_plan([plan(exported.config, exported.inputs, BuildLimits())], Console(file=stream, width=160))
+        assert ("room for a verify pass" in stream.getvalue()) == explained
+
+
 def test_two_equal_profiles_stand_once(tmp_path: Path) -> None:
     rows = table(tiny_exports.write_code2wav(tmp_path))
     assert {row[1] for row in rows} == {"both"}
