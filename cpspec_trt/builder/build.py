@@ -114,9 +114,11 @@ def build_checkpoint(
     plan_checkpoint(checkpoint, limits)
     _check_places(directories_of(open_checkpoint(checkpoint)), engine_root, onnx_dir)
     if onnx_dir is not None:
-        return _export_and_build(checkpoint, engine_root, limits, backend, onnx_dir, False, progress)
+        exported = export_checkpoint(checkpoint, onnx_dir, progress=progress)
+        return _build_all(exported, engine_root, limits, backend, False, progress)
     with written_to(engine_root, "engines"), scratch_directory(engine_root / "onnx") as scratch:
-        return _export_and_build(checkpoint, engine_root, limits, backend, scratch, True, progress)
+        exported = export_checkpoint(checkpoint, scratch, progress=progress, shown=engine_root)
+        return _build_all(exported, engine_root, limits, backend, True, progress)
 
 
 def _check_places(directories: Mapping[str, str], engine_root: Path, onnx_dir: Path | None) -> None:
@@ -141,17 +143,16 @@ def _check_places(directories: Mapping[str, str], engine_root: Path, onnx_dir: P
                 check_apart(onnx_dir / exported, engine_root / component)
 
 
-def _export_and_build(
-    checkpoint: Path,
+def _build_all(
+    exported: Mapping[str, Path],
     engine_root: Path,
     limits: Mapping[str, BuildLimits],
     backend: str,
-    onnx_dir: Path,
     link_weights: bool,
     progress: Progress,
 ) -> list[BuiltEngine]:
     built = []
-    for component, source in export_checkpoint(checkpoint, onnx_dir, progress=progress).items():
+    for component, source in exported.items():
         progress(f"building {component}")
         target = engine_root / component
         built.append(build_engine(source, target, limits[component], backend, link_weights=link_weights))

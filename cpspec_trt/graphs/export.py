@@ -64,6 +64,7 @@ def export_checkpoint(
     onnx_dir: Path,
     components: Sequence[str] | None = None,
     progress: Callable[[str], None] = lambda line: None,
+    shown: Path | None = None,
 ) -> dict[str, Path]:
     """Write one directory per component into ``onnx_dir``, each swapped in as a whole.
 
@@ -75,6 +76,7 @@ def export_checkpoint(
         onnx_dir: made if needed; components that are not selected are left as they are.
         components: names from ``directories_of``; None takes all.
         progress: called with one line per component.
+        shown: the place that an error names if the export cannot be written, where ``onnx_dir`` is a temporary one.
 
     Returns:
         The directory of each component written, in order.
@@ -91,7 +93,7 @@ def export_checkpoint(
     found = read_components(opened, opened.fingerprint())
     for name, directory in targets.items():
         progress(f"exporting {name}")
-        with written_to(directory, "export"), atomic_directory(directory) as new:
+        with written_to(shown or directory, "export"), atomic_directory(directory) as new:
             found[name].author.save(new / MODEL_NAME)
             found[name].write_companions(new)
             write_json_atomic(new / CONFIG_NAME, to_json(found[name].config))

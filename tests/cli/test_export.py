@@ -106,6 +106,26 @@ def test_bad_input_gives_one_line_the_right_code_and_no_output(
     assert not (tmp_path / "onnx").exists()
 
 
+@pytest.mark.parametrize(
+    ("module", "arguments", "named", "what"),
+    [
+        ("export", ("{voice}", "{tmp}/onnx"), "{tmp}/onnx/llm", "export"),
+        ("build", ("--checkpoint={voice}", "--engineDir={tmp}/engines"), "{tmp}/engines", "export"),
+        ("build", ("--checkpoint={voice}", "--engineDir={tmp}/e", "--onnxDir={tmp}/onnx"), "{tmp}/onnx/llm", "export"),
+    ],
+)
+def test_a_write_that_fails_midway_names_the_place_the_user_gave(
+    tmp_path: Path, module: str, arguments: tuple[str, ...], named: str, what: str
+) -> None:
+    names = {"voice": DEMO_VOICE, "tmp": tmp_path}
+    command = [sys.executable, "-m", f"cpspec_trt.cli.{module}", *(argument.format(**names) for argument in arguments)]
+    limited = ["bash", "-c", 'ulimit -f 1000; exec "$@"', "limited", *command]  # files of at most a megabyte
+    result = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=False)
+    message = f"the {what} cannot be written: File too large; check the place and its space"
+    assert (result.returncode, result.stderr) == (1, f"error: {named.format(**names)}: {message}\n")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 def test_progress_is_one_line_per_component_on_a_terminal(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "cpspec_trt.cli.export", str(DEMO_VOICE), str(tmp_path / "onnx")]
