@@ -44,8 +44,8 @@ def print_summary(rows: Sequence[SummaryRow], console: Console) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("request", no_wrap=True)
     for heading in _COLUMNS:
-        table.add_column(heading, justify="right")
-    table.add_column("finish", overflow="fold")
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("finish", overflow="fold", min_width=7)
     for row in rows[:MAX_ROWS]:
         table.add_row(*_cells(row))
     if len(rows) > MAX_ROWS:
@@ -66,9 +66,13 @@ def _cells(row: SummaryRow) -> list[str]:
     window = str(row.window) if row.frames else "–"
     per_frame = f"{row.passes / row.frames:.1f}" if row.frames else "–"
     per_round = f"{row.codes_per_round:.2f}" if row.codes_per_round is not None else "–"
-    seconds = (f"{row.audio_seconds:.2f}", f"{row.compute_seconds:.2f}")
+    seconds = (_seconds(row.audio_seconds), _seconds(row.compute_seconds))
     finish = row.finish_reason.replace("_", " ")
     return [row.name, str(row.frames), *seconds, factor, window, per_frame, per_round, finish]
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f}" if value < 1000 else f"{value:.0f}"
 
 
 def _total(rows: Sequence[SummaryRow]) -> SummaryRow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from cpspec_trt.report.summary import SummaryRow, print_summary
@@ -43,7 +44,19 @@ def test_many_requests_are_summed_up_rather_than_listed() -> None:
     assert any("30 more" in line for line in lines)
 
 
-def test_a_failed_request_has_no_rates() -> None:
-    text = " ".join(printed([SummaryRow("0", "error", 0, 0.0, 0.0, 0, 0, None)]))
-    assert "–" in text
-    assert "error" in text
+@pytest.mark.parametrize("reason", ["error", "nothing_to_say"])
+@pytest.mark.parametrize("seconds", [0.0, 1.5])
+def test_a_request_without_frames_has_no_rates_and_no_window(reason: str, seconds: float) -> None:
+    text = " ".join(" ".join(printed([SummaryRow("0", reason, 0, 0.0, seconds, 0, 0, None)])).split())
+    assert f"0 0 0.00 {seconds:.2f} – – – – {reason.replace('_', ' ')}" in text
+
+
+def test_every_reason_is_counted_in_the_total_and_none_is_cut_at_eighty_columns() -> None:
+    reasons = ["nothing_to_say"] * 12 + ["stop"] * 1000 + ["length"] * 20 + ["error"] * 3
+    lines = printed([row(str(number), reason=reason) for number, reason in enumerate(reasons)])
+    text = " ".join(" ".join(lines).split())
+    column = [line[lines[2].index("finish") :].strip() for line in lines if line.strip()]
+    assert max(map(len, lines)) <= 80
+    assert "…" not in text
+    assert "nothing to say" in " ".join(column)
+    assert "1000 stop, 20 length, 12 nothing to say, 3 error" in " ".join(column)
