@@ -12,11 +12,17 @@ PYTEST_WORKERS ?= auto
 
 KERNEL_SOURCES := $(wildcard plugins/CMakeLists.txt plugins/include/cpspec/* plugins/core/* plugins/cpu/*)
 
-.PHONY: setup kernels demo test test-long test-reference lint goldens clean
+.PHONY: setup kernels plugin gpu-check demo test test-long test-reference lint goldens clean
 
 setup: $(VENV)/.ready
 
 kernels: setup  ## compile the CPU kernels again where their sources changed
+
+plugin: setup  ## the CUDA library, by nvcc, for every architecture: build/plugins/cuda-*/libcpspec_cuda.so
+	$(MAKE) -C plugins cuda PYTHON=$(abspath $(BIN))/python
+
+gpu-check: setup  ## on a machine with a GPU: the kernels' suite on it, and a table of their times
+	$(BIN)/python scripts/gpu_check.py
 
 $(VENV)/.ready: pyproject.toml $(KERNEL_SOURCES)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -48,9 +54,12 @@ test-reference: $(REFERENCE_TTS)/.ready $(REFERENCE_OMNI)/.ready  ## compare wit
 	$(REFERENCE_TTS)/bin/python scripts/compare_reference.py
 	$(REFERENCE_OMNI)/bin/python scripts/compare_omni_reference.py
 
-goldens: $(REFERENCE_TTS)/.ready $(REFERENCE_OMNI)/.ready  ## write tests/goldens again from the PyTorch references
-	$(REFERENCE_TTS)/bin/python scripts/make_goldens.py
-	$(REFERENCE_OMNI)/bin/python scripts/make_omni_goldens.py
+GOLDENS_TTS := tokenizer_goldens layout_goldens decoder_goldens goldens
+GOLDENS_OMNI := omni_pretrained chat_goldens omni_layout_goldens omni_decoder_goldens omni_goldens
+
+goldens: $(REFERENCE_TTS)/.ready $(REFERENCE_OMNI)/.ready  ## write every golden of the tests again from the references
+	set -e; for name in $(GOLDENS_TTS); do $(REFERENCE_TTS)/bin/python scripts/make_$$name.py; done
+	set -e; for name in $(GOLDENS_OMNI); do $(REFERENCE_OMNI)/bin/python scripts/make_$$name.py; done
 
 clean:
 	rm -rf $(VENV) $(REFERENCE_TTS) $(REFERENCE_OMNI) demo-output build

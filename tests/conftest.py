@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cpspec_trt.builder.build import build_checkpoint
-from cpspec_trt.builder.profiles import CODE2WAV, CODE_PREDICTOR, TALKER, THINKER, BuildLimits
+from cpspec_trt.builder.profiles import COMPONENTS, BuildLimits
 from cpspec_trt.synthetic.omni import write_omni_checkpoint
 from cpspec_trt.synthetic.omni_spec import OMNI_SPECS
 from cpspec_trt.synthetic.spec import SPECS
@@ -37,12 +37,16 @@ def shared_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base.parent if "popen-" in base.name else base
 
 
-def _build_once(directory: Path, checkpoint: Path) -> Path:
+def _write_once(directory: Path, write: Callable[[Path], object]) -> Path:
     with _locked(directory.with_name(directory.name + ".lock")):
         if not directory.is_dir():
-            limits = dict.fromkeys((THINKER, TALKER, CODE_PREDICTOR, CODE2WAV), TEST_LIMITS)
-            build_checkpoint(checkpoint, directory, limits, "onnxruntime")
+            write(directory)
     return directory
+
+
+def _build_once(directory: Path, checkpoint: Path) -> Path:
+    limits = dict.fromkeys(COMPONENTS, TEST_LIMITS)
+    return _write_once(directory, lambda new: build_checkpoint(checkpoint, new, limits, "onnxruntime"))
 
 
 @pytest.fixture(scope="session")
@@ -51,10 +55,7 @@ def synthetic_checkpoint(shared_directory: Path) -> Maker:
 
     def make(spec: str, seed: int) -> Path:
         directory = shared_directory / f"checkpoint-{spec}-{seed}"
-        with _locked(directory.with_name(directory.name + ".lock")):
-            if not directory.is_dir():
-                write_tts_checkpoint(directory, SPECS[spec], seed)
-        return directory
+        return _write_once(directory, lambda new: write_tts_checkpoint(new, SPECS[spec], seed))
 
     return make
 
@@ -65,10 +66,7 @@ def omni_checkpoint(shared_directory: Path) -> Maker:
 
     def make(spec: str, seed: int) -> Path:
         directory = shared_directory / f"omni-checkpoint-{spec}-{seed}"
-        with _locked(directory.with_name(directory.name + ".lock")):
-            if not directory.is_dir():
-                write_omni_checkpoint(directory, OMNI_SPECS[spec], seed)
-        return directory
+        return _write_once(directory, lambda new: write_omni_checkpoint(new, OMNI_SPECS[spec], seed))
 
     return make
 

@@ -11,6 +11,7 @@ from cpspec_trt.errors import UsageError
 from cpspec_trt.files.engine_config import DecoderDimensions, MoeDimensions
 from cpspec_trt.files.tensors import StorageType
 from cpspec_trt.synthetic.codec_vocabulary import TAG_IDS
+from cpspec_trt.synthetic.spec_checks import check_code_groups, check_stack, check_text_vocabulary
 
 # published: config.json with rope_theta and rope_scaling, chat_template.json. transformers_5: the fields that
 # transformers 5 writes when it saves (rope_parameters, num_local_experts), chat_template.jinja.
@@ -117,6 +118,9 @@ class OmniSpec:
             )
         if self.talker_moe.dense_layers:
             raise UsageError(f"talker: dense_layers is {self.talker_moe.dense_layers}; every layer has experts")
+        check_stack("code_predictor", self.code_predictor)
+        check_text_vocabulary(self.text_base_vocab, self.thinker.vocab_size)
+        check_code_groups(self.num_code_groups)
         for name, stack, moe in (
             ("thinker", self.thinker, self.thinker_moe),
             ("talker", self.talker, self.talker_moe),
@@ -126,6 +130,7 @@ class OmniSpec:
                     f"mrope_section is {self.mrope_section}; it must add up to half of {name}.head_dim, "
                     f"{stack.head_dim // 2}"
                 )
+            check_stack(name, stack)
             if moe.num_experts_per_tok > moe.num_experts:
                 raise UsageError(f"{name}: {moe.num_experts_per_tok} of {moe.num_experts} experts cannot be chosen")
 

@@ -11,6 +11,7 @@ from cpspec_trt.errors import UsageError
 from cpspec_trt.files.engine_config import DecoderDimensions
 from cpspec_trt.files.tensors import StorageType
 from cpspec_trt.synthetic.codec_vocabulary import TAG_IDS
+from cpspec_trt.synthetic.spec_checks import check_code_groups, check_stack, check_text_vocabulary
 
 Kind = Literal["custom_voice", "voice_design"]
 
@@ -96,9 +97,10 @@ class TtsSpec:
                 f"mrope_section is {self.mrope_section}; it must add up to half of talker.head_dim, "
                 f"{self.talker.head_dim // 2}"
             )
-        for name, stack in (("talker", self.talker), ("code_predictor", self.code_predictor)):
-            if stack.num_attention_heads % stack.num_key_value_heads:
-                raise UsageError(f"{name}: {stack.num_key_value_heads} KV heads do not divide the attention heads")
+        check_stack("talker", self.talker)
+        check_stack("code_predictor", self.code_predictor)
+        check_text_vocabulary(self.text_base_vocab, self.text_vocab_size)
+        check_code_groups(self.num_code_groups)
 
 
 _TINY_ENCODER = SpeechEncoderSpec(
