@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -25,7 +26,9 @@ def make(target: str, **variables: str) -> Path:
     BUILD.mkdir(parents=True, exist_ok=True)
     with open(BUILD / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        settings = [f"{name}={value}" for name, value in {"BUILD": str(BUILD), **variables}.items()]
+        settings = [
+            f"{name}={value}" for name, value in {"BUILD": str(BUILD), "PYTHON": sys.executable, **variables}.items()
+        ]
         command = ["make", "-C", str(ROOT / "plugins"), "--jobs=2", *settings, target]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
