@@ -183,3 +183,13 @@ def test_a_component_in_the_place_of_another_is_refused(tmp_path: Path) -> None:
 def test_a_missing_checkpoint_value_is_blamed_on_the_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="required field 'spk_id' is missing; the checkpoint is incomplete"):
         take({}, "spk_id", dict, tmp_path / "config.json", CheckpointError)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [TALKER_CONFIG, CODE_PREDICTOR_CONFIG, CODE2WAV_CONFIG, THINKER_CONFIG, OMNI_TALKER_CONFIG, OMNI_CODE2WAV_CONFIG],
+    ids=lambda config: config["model"],
+)
+def test_every_field_and_every_model_stands_on_the_page(config: dict[str, Any]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "engines.md").read_text(encoding="utf-8")
+    assert [name for name in (*config, config["model"]) if f"`{name}`" not in page] == []
