@@ -24,9 +24,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from cpspec_trt.errors import RequestError
+from cpspec_trt.errors import CheckpointError, RequestError
 from cpspec_trt.files.engine_config import OmniTalkerConfig, ThinkerConfig
 from cpspec_trt.text.layout import NO_CODEC, ROLE_TOKENS, PromptLayout
+from cpspec_trt.text.tokenizer import TextTokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,32 @@ class NothingToSay:
     """The Thinker wrote nothing that can be spoken; ``reason`` is one sentence."""
 
     reason: str
+
+
+def check_special_tokens(tokenizer: TextTokenizer, thinker: ThinkerConfig) -> None:
+    """Refuse a tokenizer that does not write turns with the ids that the Thinker was trained on.
+
+    Without its special tokens a prompt is ordinary text, and the answer is plausible nonsense.
+
+    Raises:
+        CheckpointError: names the directory, the token, both ids and what to do.
+    """
+    expected = {
+        "<|im_start|>": thinker.im_start_token_id,
+        "<|im_end|>": thinker.im_end_token_id,
+        "system": thinker.system_token_id,
+        "user": thinker.user_token_id,
+        "assistant": thinker.assistant_token_id,
+    }
+    for token, known in expected.items():
+        found = tokenizer.encode(token)
+        if found != [known]:
+            written = ", ".join(map(str, found))
+            raise CheckpointError(
+                f"{tokenizer.directory}: the tokenizer writes {token!r} as {written}, but config.json has {known}; "
+                "tokenizer and config do not belong together, or special tokens are missing: build from the "
+                "published checkpoint again"
+            )
 
 
 def omni_layout(

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cpspec_trt.errors import RequestError
+from cpspec_trt.errors import CheckpointError, RequestError
 from cpspec_trt.files.engine_config import OmniTalkerConfig, ThinkerConfig
 from cpspec_trt.files.omni_requests import read_omni_requests
 from cpspec_trt.text.chat_template import PromptFormatter
 from cpspec_trt.text.layout import PromptLayout
-from cpspec_trt.text.omni_layout import NothingToSay, omni_layout
-from cpspec_trt.text.tokenizer import TextTokenizer
+from cpspec_trt.text.omni_layout import NothingToSay, check_special_tokens, omni_layout
+from cpspec_trt.text.tokenizer import TextTokenizer, load_tokenizer
 from cpspec_trt.text.voices import resolve_omni_speaker
 
 MakeTalker = Callable[..., OmniTalkerConfig]
@@ -43,6 +45,34 @@ def test_every_row_equals_the_row_that_the_reference_adds_up(
             found = getattr(layout, name)
             assert found.dtype == np.int64
             assert found.tolist() == case[name], (name, case)
+
+
+def test_a_tokenizer_that_writes_turns_as_the_thinker_knows_them_passes(
+    published_tokenizer: TextTokenizer, omni_thinker: ThinkerConfig
+) -> None:
+    check_special_tokens(published_tokenizer, omni_thinker)
+
+
+@pytest.mark.parametrize("token", ["<|im_start|>", "<|im_end|>", "system", "user", "assistant"])
+def test_a_tokenizer_with_another_id_for_a_turns_token_is_refused_by_name(
+    published_tokenizer: TextTokenizer, omni_thinker: ThinkerConfig, token: str
+) -> None:
+    field = {"<|im_start|>": "im_start_token_id", "<|im_end|>": "im_end_token_id"}.get(token, f"{token}_token_id")
+    (known,) = published_tokenizer.encode(token)
+    with pytest.raises(CheckpointError, match=rf"writes '{re.escape(token)}' as {known}, but config.json has 7;"):
+        check_special_tokens(published_tokenizer, replace(omni_thinker, **{field: 7}))
+
+
+def test_a_tokenizer_without_its_special_tokens_is_refused(
+    tokenizer_directory: Callable[[str], Path], omni_thinker: ThinkerConfig
+) -> None:
+    directory = tokenizer_directory("published")
+    path = directory / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"added_tokens_decoder": {}}))
+    with pytest.raises(
+        CheckpointError, match=r"published: the tokenizer writes '<\|im_start\|>' as \d+, .* build from"
+    ):
+        check_special_tokens(load_tokenizer(directory), omni_thinker)
 
 
 def test_the_prompt_of_a_request_is_the_one_of_the_goldens(
