@@ -109,7 +109,7 @@ _DIFFERENCES = (
     "Top-p keeps the code that crosses the threshold whole, as PyTorch does. The reference truncates its mass.",
     "A verify window above 8 is an error. The reference silently takes 8.",
     "A missing or damaged code2wav is an error if audio is wanted. The reference warns and writes RVQ codes only.",
-    "An unknown speaker or language is an error that gives the nearest name. The reference warns and takes its default.",
+    "An unknown speaker or language is an error that gives the nearest name. The reference warns and uses a default.",
     "A failure of the audio counts: exit code 1. The reference warns and exits 0.",
     "Sampling values of a request are its own. The reference takes those of the first request for the whole batch.",
     "`voice_map.json` beside the Talker's engine (friendly names for speakers) is not read in this release; a warning "
