@@ -13,6 +13,8 @@ from tests.plugins.building import make
 
 # Another build of the same library: under sanitizers, or with a fault put in.
 LIBRARY_VARIABLE = "CPSPEC_EMULATED_LIBRARY"
+# "seed:threads", for every library of the process.
+SCHEDULE_VARIABLE = "CPSPEC_EMULATED_SCHEDULE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,10 @@ class EmulatedLibrary(NativeLibrary):
 
 
 def emulated_kernels(schedule: Schedule) -> NativeKernels:
-    """The emulated kernels under a schedule."""
+    """The emulated kernels under a schedule, unless the process runs under another."""
+    if chosen := os.environ.get(SCHEDULE_VARIABLE):
+        seed, threads = chosen.split(":")
+        schedule = Schedule(int(seed), int(threads))
     other = os.environ.get(LIBRARY_VARIABLE)
     path = Path(other) if other else make("emulated") / "libcpspec_emulated.so"
     return NativeKernels(EmulatedLibrary(path, schedule))

@@ -114,11 +114,10 @@ def _mutated_library(mutation: Mutation, folder: Path) -> Path:
     return folder / "build" / "libcpspec_emulated.so"
 
 
-def _assert_caught(mutation: Mutation, folder: Path) -> None:
+def _assert_caught(mutation: Mutation, folder: Path, *tests: str) -> None:
     library = _mutated_library(mutation, folder)
-    tests = Path(__file__).with_name("test_same_bits.py")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", str(tests), "-k", mutation.tests],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-x", *tests],
         env={**os.environ, LIBRARY_VARIABLE: str(library)},
         cwd=ROOT,
         capture_output=True,
@@ -128,11 +127,11 @@ def _assert_caught(mutation: Mutation, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
-def test_the_suite_fails_when(mutation: Mutation, tmp_path: Path) -> None:
-    _assert_caught(mutation, tmp_path)
+def test_the_suite_of_all_implementations_fails_when(mutation: Mutation, tmp_path: Path) -> None:
+    _assert_caught(mutation, tmp_path, "tests/kernels", "-k", "emulated")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("mutation", MORE_MUTATIONS, ids=lambda each: each.name)
-def test_the_suite_fails_too_when(mutation: Mutation, tmp_path: Path) -> None:
-    _assert_caught(mutation, tmp_path)
+@pytest.mark.parametrize("mutation", [*MUTATIONS, *MORE_MUTATIONS], ids=lambda each: each.name)
+def test_the_comparison_with_the_cpu_library_fails_when(mutation: Mutation, tmp_path: Path) -> None:
+    _assert_caught(mutation, tmp_path, "tests/plugins/cuda/test_same_bits.py", "-k", mutation.tests)

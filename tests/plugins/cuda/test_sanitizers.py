@@ -56,6 +56,12 @@ def test_the_suite_runs_clean_under_sanitizers_with_other_schedules(schedule: st
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
+@pytest.mark.long
+def test_the_suite_of_all_implementations_runs_clean_under_sanitizers() -> None:
+    done = _run("-m", "pytest", "-p", "no:cacheprovider", "-q", "tests/kernels", "-k", "emulated")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
 def test_a_read_beyond_an_array_is_stopped_by_the_sanitizer() -> None:
     done = _run("-c", OUT_OF_BOUNDS)
     assert done.returncode != 0
