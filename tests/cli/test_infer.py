@@ -15,7 +15,8 @@ import pytest
 import safetensors.numpy
 import soundfile
 
-from tests.cli.runs import TtsRun, assert_one_clear_line, infer, narrowed, overflowing, saying
+from tests.cli import runs
+from tests.cli.runs import TtsRun, assert_one_clear_line, infer, infer_here, narrowed, overflowing, saying
 from tests.cli.runs import tts_document as document
 from tests.conftest import ROOT, Maker
 
@@ -245,6 +246,23 @@ def test_broken_engines_are_one_line_that_names_the_file(
     run = TtsRun(tmp_path, copy / "talker")
     assert_one_clear_line(run(document()), 1, *parts)
     assert run.left_nothing()
+
+
+def test_every_file_of_the_engines_that_cannot_be_read_is_named(
+    tmp_path: Path, engines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "infer", infer_here)
+    copy = Path(shutil.copytree(engines, tmp_path / "engines"))
+    run = TtsRun(tmp_path, copy / "talker")
+    files = sorted(path for path in copy.rglob("*") if path.is_file())
+    assert len(files) > 20
+    for path in files:
+        aside = path.rename(tmp_path / "aside")
+        path.mkdir()  # no permission keeps the administrator from reading a file, but nobody can read a directory
+        assert_one_clear_line(run(document()), 1, path.name, str(path.parent.parent))
+        assert run.left_nothing()
+        path.rmdir()
+        aside.rename(path)
 
 
 def test_components_of_different_checkpoints_are_refused(tmp_path: Path, synthetic_engines: Maker) -> None:

@@ -13,7 +13,18 @@ import pytest
 import safetensors.numpy
 import soundfile
 
-from tests.cli.runs import SYSTEM, USER, OmniRun, assert_one_clear_line, infer, narrowed, overflowing, shrunk
+from tests.cli import runs
+from tests.cli.runs import (
+    SYSTEM,
+    USER,
+    OmniRun,
+    assert_one_clear_line,
+    infer,
+    infer_here,
+    narrowed,
+    overflowing,
+    shrunk,
+)
 from tests.cli.runs import omni_document as document
 from tests.conftest import Maker
 
@@ -303,6 +314,28 @@ def test_broken_engines_are_one_line_that_names_the_file(
     run = OmniRun(tmp_path, copy)
     assert_one_clear_line(run(document()), 1, *parts)
     assert run.left_nothing()
+
+
+def test_every_file_of_the_engines_that_cannot_be_read_is_named(
+    tmp_path: Path, omni_engines: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "infer", infer_here)
+    copy = Path(shutil.copytree(omni_engines("tiny", SEED), tmp_path / "engines"))
+    run = OmniRun(tmp_path, copy)
+    opened_late = {"llm.onnx", "llm.onnx.data"}  # the Thinker's: a fault of the first request
+    files = [
+        path
+        for path in sorted(copy.rglob("*"))
+        if path.is_file() and not (path.parent.name == "thinker" and path.name in opened_late)
+    ]
+    assert len(files) > 20
+    for path in files:
+        aside = path.rename(tmp_path / "aside")
+        path.mkdir()
+        assert_one_clear_line(run(document()), 1, path.name, str(path.parent.parent))
+        assert run.left_nothing()
+        path.rmdir()
+        aside.rename(path)
 
 
 def test_code2wav_is_also_found_below_the_multimodal_directory(tmp_path: Path, omni_engines: Maker) -> None:
