@@ -83,12 +83,14 @@ cpspec_status check_drafts(const char* operation, const cpspec_drafts* drafts, i
     CPSPEC_CHECK(check_size(operation, "drafts->sequences", drafts->sequences, 0));
     if (drafts->sequences == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(operation, {{"drafts->counts", drafts->counts}, {"drafts->codes", drafts->codes}}));
-    const int64_t* codes = drafts->codes;
+    // All counts first: with a negative one their sum, which is what the array of codes holds, means nothing.
+    int64_t total = 0;
     for (int64_t a = 0; a < drafts->sequences; ++a) {
         CPSPEC_CHECK(check_size(operation, "drafts->counts", drafts->counts[a], 0));
-        for (int64_t t = 0; t < drafts->counts[a]; ++t) {
-            CPSPEC_CHECK(check_index(operation, "drafts->codes", *codes++, vocabulary));
-        }
+        total += drafts->counts[a];
+    }
+    for (int64_t i = 0; i < total; ++i) {
+        CPSPEC_CHECK(check_index(operation, "drafts->codes", drafts->codes[i], vocabulary));
     }
     return CPSPEC_OK;
 }

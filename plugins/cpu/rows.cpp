@@ -116,10 +116,12 @@ cpspec_status cpspec_copy_accepted_rows(void* const* caches, int64_t cache_count
     if (cache_count == 0 || sequences == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"caches", caches}, {"rows", rows}, {"counts", counts}}));
     CPSPEC_CHECK(check_pointers(kName, {{"first", first}, {"sources", sources}}));
-    const size_t bytes = size_t(head_size) * element_bytes(dtype);
     for (int64_t a = 0; a < sequences; ++a) {
         CPSPEC_CHECK(check_index(kName, "rows", rows[a], batch));
         CPSPEC_CHECK(check_size(kName, "counts", counts[a], 0));
+    }
+    const size_t bytes = size_t(head_size) * element_bytes(dtype);
+    for (int64_t a = 0; a < sequences; ++a) {
         for (int64_t i = 0; i < counts[a]; ++i) {
             CPSPEC_CHECK(check_index(kName, "sources", sources[i], capacity));
             CPSPEC_CHECK(check_index(kName, "first", first[a] + i, sources[i] + 1));
