@@ -19,7 +19,7 @@ setup: $(VENV)/.ready
 kernels: setup  ## compile the CPU kernels again where their sources changed
 
 plugin: setup  ## the CUDA library, by nvcc, for every architecture: build/plugins/cuda-*/libcpspec_cuda.so
-	$(MAKE) -C plugins cuda PYTHON=$(abspath $(BIN))/python
+	$(MAKE) -C plugins cuda tensorrt PYTHON=$(abspath $(BIN))/python
 
 gpu-check: setup  ## on a machine with a GPU: the kernels' suite on it, and a table of their times
 	$(BIN)/python scripts/gpu_check.py
