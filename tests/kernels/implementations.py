@@ -22,8 +22,9 @@ from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.kernels.protocol import Kernels
 from tests.plugins.emulated import SCHEDULES, emulated_kernels
 
-# Another build of the CPU library: under sanitizers, or with a fault put in.
+# Another build of the CPU library, under sanitizers or with a fault put in: the suite runs over it alone.
 LIBRARY_VARIABLE = "CPSPEC_CPU_LIBRARY"
+OTHER_LIBRARY = os.environ.get(LIBRARY_VARIABLE)
 LEVELS = ("avx512", "avx2", "baseline", "neon")
 
 
@@ -36,7 +37,7 @@ def cpu_kernels(level: str) -> NativeKernels:
     """
     folder = Path(tempfile.mkdtemp(prefix="cpspec-kernels-"))
     atexit.register(shutil.rmtree, folder)
-    library = NativeLibrary(Path(shutil.copy(os.environ.get(LIBRARY_VARIABLE, CPU_LIBRARY), folder)), REBUILD)
+    library = NativeLibrary(Path(shutil.copy(OTHER_LIBRARY or CPU_LIBRARY, folder)), REBUILD)
     library.use_level(level)
     return NativeKernels(library)
 
@@ -51,11 +52,11 @@ def _available(level: str) -> bool:
 
 CPU_LEVELS = tuple(level for level in LEVELS if _available(level))
 
-NATIVE: dict[str, Callable[[], NativeKernels]] = {
-    **{f"cpu {level}": partial(cpu_kernels, level) for level in CPU_LEVELS},
-    "emulated": partial(emulated_kernels, SCHEDULES[1]),
-}
-IMPLEMENTATIONS: dict[str, Callable[[], Kernels]] = {"oracle": OracleKernels, **NATIVE}
+NATIVE: dict[str, Callable[[], NativeKernels]] = {f"cpu {level}": partial(cpu_kernels, level) for level in CPU_LEVELS}
+IMPLEMENTATIONS: dict[str, Callable[[], Kernels]] = {**NATIVE}
+if not OTHER_LIBRARY:
+    NATIVE["emulated"] = partial(emulated_kernels, SCHEDULES[1])
+    IMPLEMENTATIONS = {"oracle": OracleKernels, **NATIVE}
 
 # Those that can draw a million times: the emulated kernels, bit-equal to them, take a tenth of a millisecond a row.
 FAST = {name: make for name, make in IMPLEMENTATIONS.items() if name != "emulated"}

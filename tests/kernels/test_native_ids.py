@@ -68,5 +68,7 @@ def test_kv_rows_that_would_overwrite_what_is_still_to_be_read(cpu: NativeKernel
     one = np.zeros(1, np.int64)
     with pytest.raises(UsageError, match="first holds 5, it must be at least 0 and below 5"):
         cpu.copy_accepted_rows(caches, one, one + 1, np.array([5]), np.array([4]))
+    with pytest.raises(UsageError, match="counts is -1, it must be at least 0"):
+        cpu.copy_accepted_rows(caches, np.zeros(2, int), np.array([2, -1]), np.zeros(2, int), one)
     with pytest.raises(UsageError, match="sources holds 8, it must be at least 0 and below 8"):
         cpu.copy_accepted_rows(caches, one, one + 1, one, np.array([8]))
