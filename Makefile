@@ -12,11 +12,14 @@ PYTEST_WORKERS ?= auto
 
 KERNEL_SOURCES := $(wildcard plugins/CMakeLists.txt plugins/include/cpspec/* plugins/core/* plugins/cpu/*)
 
-.PHONY: setup kernels plugin gpu-check demo test test-long test-reference lint goldens clean
+.PHONY: setup kernels bench-kernels plugin gpu-check demo test test-long test-reference lint goldens clean
 
 setup: $(VENV)/.ready
 
 kernels: setup  ## compile the CPU kernels again where their sources changed
+
+bench-kernels: setup  ## the CPU kernels against the oracle and a plain read; against PyTorch where Python has it
+	$(BIN)/python scripts/bench_kernels.py
 
 plugin: setup  ## the CUDA library, by nvcc, for every architecture: build/plugins/cuda-*/libcpspec_cuda.so
 	$(MAKE) -C plugins cuda tensorrt PYTHON=$(abspath $(BIN))/python

@@ -1,7 +1,7 @@
 // Compiled once per instruction set; CPSPEC_LEVEL is its name (CMakeLists.txt sets it with the compiler's flags).
 //
-// Nothing of the C++ library may be used here: its inline functions have external linkage, and the linker might keep
-// the copy compiled for a newer machine.
+// Every function here is static. One with external linkage, be it inline, a member or of the C++ library, would exist
+// once per level, and the linker might keep the copy that this machine cannot run.
 #include "level.h"
 #include "row_draw.h"
 #include "row_filter.h"

@@ -12,6 +12,10 @@ struct KeyRange {
     int32_t lowest, highest;
 };
 
+static uint32_t largest_distance(KeyRange range) {
+    return distance_key(value_of_key(range.lowest) - value_of_key(range.highest));
+}
+
 // Distances below the maximum; the range of keys before says whether the row is sound.
 static KeyRange distances(const float* logits, int64_t n, float divisor, float* scaled, uint32_t* keys) {
     KeyRange range{INT32_MAX, INT32_MIN};
@@ -57,11 +61,12 @@ static int32_t filter_row(const float* logits, int64_t vocabulary, FilterRow row
         distances(logits, vocabulary, divisor_of(row.temperature), scratch.logits, scratch.keys);
     if (const int32_t error = row_error(range.lowest, range.highest)) return error;
 
+    const uint32_t largest = largest_distance(range);
     const int64_t kept = kept_by_top_k(row.top_k, row.temperature, vocabulary);
     const uint32_t* keys = scratch.keys;
     *survivors = Survivors{nullptr, scratch.weights, vocabulary};
     if (kept < vocabulary) {
-        const Cut cut = kept == 1 ? Cut{0, 1} : select_count(keys, vocabulary, kept);
+        const Cut cut = kept == 1 ? Cut{0, 1} : select_count(keys, vocabulary, kept, largest);
         survivors->count = collect(keys, vocabulary, cut, scratch.survivor_index);
         survivors->index = scratch.survivor_index;
         for (int64_t i = 0; i < survivors->count; ++i) scratch.survivor_keys[i] = keys[scratch.survivor_index[i]];
@@ -71,7 +76,7 @@ static int32_t filter_row(const float* logits, int64_t vocabulary, FilterRow row
     const uint64_t total = weigh(keys, n, scratch.weights, scratch.mass);
     MassCut mass_cut{Cut{UINT32_MAX, 0}, total};
     if (cuts_mass(row.top_p, row.temperature)) {
-        mass_cut = select_mass(keys, scratch.mass, n, needed_mass(row.top_p, total));
+        mass_cut = select_mass(keys, scratch.mass, n, needed_mass(row.top_p, total), largest);
     }
     normalise(keys, n, mass_cut.cut, mass_cut.kept, scratch.weights);
     return CPSPEC_ROW_SOUND;

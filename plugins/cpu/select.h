@@ -29,12 +29,13 @@ static uint64_t mass_below(const uint32_t* keys, const uint64_t* mass, int64_t n
     return sum;
 }
 
-// Keeps exactly `kept` of n keys, 0 < kept < n.
-static Cut select_count(const uint32_t* keys, int64_t n, int64_t kept) {
+// Keeps exactly `kept` of n keys, 0 < kept < n. No key is above `largest`.
+static Cut select_count(const uint32_t* keys, int64_t n, int64_t kept, uint32_t largest) {
     uint32_t border = 0;
     int64_t below = 0;
     for (int bit = kHighestKeyBit; bit >= 0; --bit) {
         const uint32_t trial = border | (1u << bit);
+        if (trial > largest) continue;  // all are below it
         const int64_t count = count_below(keys, n, trial);
         if (count == kept) return Cut{trial, 0};
         if (count < kept) {
@@ -50,12 +51,13 @@ struct MassCut {
     uint64_t kept;
 };
 
-// Keeps the smallest prefix, in order of key and then of index, whose mass reaches `needed`.
-static MassCut select_mass(const uint32_t* keys, const uint64_t* mass, int64_t n, uint64_t needed) {
+// Keeps the smallest prefix, in order of key and then of index, whose mass reaches `needed`. No key is above `largest`.
+static MassCut select_mass(const uint32_t* keys, const uint64_t* mass, int64_t n, uint64_t needed, uint32_t largest) {
     uint32_t border = 0;
     uint64_t before = 0;
     for (int bit = kHighestKeyBit; bit >= 0; --bit) {
         const uint32_t trial = border | (1u << bit);
+        if (trial > largest) continue;
         const uint64_t sum = mass_below(keys, mass, n, trial);
         if (sum < needed) {
             border = trial;
