@@ -14,15 +14,7 @@ from cpspec_trt.errors import NumericError
 from cpspec_trt.kernels.arrays import FLOAT32, INT32, INT64, UINT8, UINT32, UINT64, address, checked, checked_floats
 from cpspec_trt.kernels.draws import WITHOUT_MASS
 from cpspec_trt.kernels.native_library import NativeLibrary
-from cpspec_trt.kernels.native_structs import (
-    BoundTables,
-    DraftsStruct,
-    FilterRowsStruct,
-    FrameStateStruct,
-    HeadRowsStruct,
-    HeadsStruct,
-    NoiseRowsStruct,
-)
+from cpspec_trt.kernels.native_structs import Arguments, BoundTables
 from cpspec_trt.kernels.protocol import F32, I32, I64, U8, U32, U64, FilterRows, Logits, Rows
 
 
@@ -38,13 +30,7 @@ class NativeKernels:
 
     def __init__(self, library: NativeLibrary) -> None:
         self.library = library
-        self._filters = FilterRowsStruct()
-        self._filled: FilterRows | None = None
-        self._noise = NoiseRowsStruct()
-        self._heads = HeadsStruct()
-        self._head_rows = HeadRowsStruct()
-        self._drafts = DraftsStruct()
-        self._state = FrameStateStruct()
+        self._arguments = Arguments()
         self._tables = BoundTables()
         self._caches = BoundTables()
         self._workspace = np.empty(0, np.uint8)
@@ -57,14 +43,13 @@ class NativeKernels:
         """See ``Kernels.filter``."""
         rows, vocabulary = logits.shape
         source, dtype = checked_floats("logits", logits, (rows, vocabulary))
-        self._fill_filters(filters, rows)
         self.library.call(
             "filter",
             source,
             dtype,
             rows,
             vocabulary,
-            byref(self._filters),
+            self._arguments.filters(filters, rows),
             checked("probabilities", probabilities, FLOAT32, (rows, vocabulary)),
             checked("errors", errors, INT32, (rows,)),
         )
@@ -86,13 +71,12 @@ class NativeKernels:
     def draw(self, probabilities: F32, seeds: U64, streams: U32, frames: U32, codes: I64) -> None:
         """See ``Kernels.draw``."""
         rows, vocabulary = probabilities.shape
-        self._fill_noise(seeds, streams, frames, rows)
         self.library.call(
             "draw",
             checked("probabilities", probabilities, FLOAT32, (rows, vocabulary)),
             rows,
             vocabulary,
-            byref(self._noise),
+            self._arguments.noise(seeds, streams, frames, rows),
             checked("codes", codes, INT64, (rows,)),
         )
         _raise_without_mass(codes)
@@ -112,8 +96,6 @@ class NativeKernels:
         rows, vocabulary = logits.shape
         source, dtype = checked_floats("logits", logits, (rows, vocabulary))
         dense = 0 if probabilities is None else checked("probabilities", probabilities, FLOAT32, (rows, vocabulary))
-        self._fill_filters(filters, rows)
-        self._fill_noise(seeds, streams, frames, rows)
         if self._workspace_fits != (rows, vocabulary):
             self._workspace = np.empty(self.library.sample_workspace_bytes(rows, vocabulary), np.uint8)
             self._workspace_fits = (rows, vocabulary)
@@ -123,8 +105,8 @@ class NativeKernels:
             dtype,
             rows,
             vocabulary,
-            byref(self._filters),
-            byref(self._noise),
+            self._arguments.filters(filters, rows),
+            self._arguments.noise(seeds, streams, frames, rows),
             dense,
             checked("codes", codes, INT64, (rows,)),
             checked("errors", errors, INT32, (rows,)),
@@ -150,7 +132,6 @@ class NativeKernels:
         """See ``Kernels.draw_talker``. The logits stay as they are."""
         rows, vocabulary = logits.shape
         source, dtype = checked_floats("logits", logits, (rows, vocabulary))
-        self._fill_filters(filters, rows)
         self.library.call(
             "draw_talker",
             source,
@@ -162,7 +143,7 @@ class NativeKernels:
             checked("suppressed", suppressed, UINT8, (vocabulary,)),
             eos,
             checked("ban_eos", ban_eos, UINT8, (rows,)),
-            byref(self._filters),
+            self._arguments.filters(filters, rows),
             checked("seeds", seeds, UINT64, (rows,)),
             checked("frames", frames, UINT32, (rows,)),
             checked("probabilities", probabilities, FLOAT32, (rows, vocabulary)),
@@ -174,8 +155,9 @@ class NativeKernels:
 
     def grouped_heads(self, hidden: Rows, hidden_rows: I64, head_rows: I64, heads: Rows, logits: F32) -> None:
         """See ``Kernels.grouped_heads``."""
-        out = self._fill_heads(hidden, hidden_rows, head_rows, heads, logits)
-        self.library.call("grouped_heads", byref(self._heads), byref(self._head_rows), out)
+        own, source = self._arguments.heads(hidden, hidden_rows, head_rows, heads)
+        out = checked("logits", logits, FLOAT32, (len(hidden_rows), heads.shape[1]))
+        self.library.call("grouped_heads", own, source, out)
 
     def draft(
         self,
@@ -194,18 +176,15 @@ class NativeKernels:
     ) -> None:
         """See ``Kernels.draft``."""
         rows = len(hidden_rows)
-        out = self._fill_heads(hidden, hidden_rows, head_rows, heads, logits)
-        self._fill_filters(filters, rows)
-        self._fill_noise(seeds, streams, frames, rows)
+        shape = (rows, heads.shape[1])
         self.library.call(
             "draft",
-            byref(self._heads),
-            byref(self._head_rows),
-            byref(self._filters),
-            byref(self._noise),
-            out,
+            *self._arguments.heads(hidden, hidden_rows, head_rows, heads),
+            self._arguments.filters(filters, rows),
+            self._arguments.noise(seeds, streams, frames, rows),
+            checked("logits", logits, FLOAT32, shape),
             self._arrival_counters(rows),
-            checked("probabilities", probabilities, FLOAT32, logits.shape),
+            checked("probabilities", probabilities, FLOAT32, shape),
             checked("codes", codes, INT64, (rows,)),
             checked("errors", errors, INT32, (rows,)),
         )
@@ -223,16 +202,14 @@ class NativeKernels:
     ) -> None:
         """See ``Kernels.score``."""
         rows = len(hidden_rows)
-        out = self._fill_heads(hidden, hidden_rows, head_rows, heads, logits)
-        self._fill_filters(filters, rows)
+        shape = (rows, heads.shape[1])
         self.library.call(
             "score",
-            byref(self._heads),
-            byref(self._head_rows),
-            byref(self._filters),
-            out,
+            *self._arguments.heads(hidden, hidden_rows, head_rows, heads),
+            self._arguments.filters(filters, rows),
+            checked("logits", logits, FLOAT32, shape),
             self._arrival_counters(rows),
-            checked("probabilities", probabilities, FLOAT32, logits.shape),
+            checked("probabilities", probabilities, FLOAT32, shape),
             checked("errors", errors, INT32, (rows,)),
         )
 
@@ -250,12 +227,10 @@ class NativeKernels:
         """See ``Kernels.build_verify_input``."""
         batch, positions = fed.shape
         bound = self._tables.bind(tables)
-        self._fill_state(codes, last)
-        self._fill_drafts(rows, counts, drafts)
         self.library.call(
             "build_verify_input",
-            byref(self._state),
-            byref(self._drafts),
+            self._arguments.state(codes, last),
+            self._arguments.drafts(rows, counts, drafts),
             byref(bound),
             positions,
             checked("fed", fed, INT64, (len(codes), positions)),
@@ -265,11 +240,10 @@ class NativeKernels:
     def accept_greedy(self, targets: I64, drafts: I64, counts: I64, accepted: I64, codes: I64) -> None:
         """See ``Kernels.accept_greedy``."""
         sequences = len(counts)
-        self._fill_drafts(None, counts, drafts)
         self.library.call(
             "accept_greedy",
             checked("targets", targets, INT64, (len(drafts) + sequences,)),
-            byref(self._drafts),
+            self._arguments.drafts(None, counts, drafts),
             checked("accepted", accepted, INT64, (sequences,)),
             checked("codes", codes, INT64, (sequences,)),
         )
@@ -288,13 +262,12 @@ class NativeKernels:
     ) -> None:
         """See ``Kernels.accept_rejection``."""
         sequences, vocabulary = len(counts), target.shape[1]
-        self._fill_drafts(None, counts, drafts)
         self.library.call(
             "accept_rejection",
             checked("target", target, FLOAT32, (len(drafts) + sequences, vocabulary)),
             checked("draft", draft, FLOAT32, (len(drafts), vocabulary)),
             vocabulary,
-            byref(self._drafts),
+            self._arguments.drafts(None, counts, drafts),
             checked("last", last, INT64, (sequences,)),
             checked("seeds", seeds, UINT64, (sequences,)),
             checked("frames", frames, UINT32, (sequences,)),
@@ -322,20 +295,18 @@ class NativeKernels:
     ) -> None:
         """See ``Kernels.accept_commit``."""
         sequences, vocabulary = len(counts), target.shape[1]
-        self._fill_drafts(rows, counts, drafts)
-        self._fill_state(codes, last, context)
         self.library.call(
             "accept_commit",
             checked("target", target, FLOAT32, (len(drafts) + sequences, vocabulary)),
             checked("draft", draft, FLOAT32, (len(drafts), vocabulary)),
             vocabulary,
-            byref(self._drafts),
+            self._arguments.drafts(rows, counts, drafts),
             checked("seeds", seeds, UINT64, (sequences,)),
             checked("frames", frames, UINT32, (sequences,)),
             checked("hidden", hidden, context.dtype, (len(hidden), context.shape[1])),
             len(hidden),
             checked("first_hidden", first_hidden, INT64, (sequences,)),
-            byref(self._state),
+            self._arguments.state(codes, last, context),
             checked("accepted", accepted, INT64, (sequences,)),
             checked("commits", commits, INT64, (len(codes),)),
         )
@@ -388,53 +359,6 @@ class NativeKernels:
             batch,
             checked("feedback", feedback, FLOAT32, (batch, bound.width)),
         )
-
-    # ---- structures
-
-    def _fill_filters(self, filters: FilterRows, rows: int) -> None:
-        if filters is self._filled and rows == len(filters.top_k):
-            return  # the Talker and the Thinker pass the same object for every token
-        self._filled = None
-        self._filters.temperature = checked("temperature", filters.temperature, FLOAT32, (rows,))
-        self._filters.top_k = checked("top_k", filters.top_k, INT32, (rows,))
-        self._filters.top_p = checked("top_p", filters.top_p, FLOAT32, (rows,))
-        self._filled = filters
-
-    def _fill_noise(self, seeds: U64, streams: U32, frames: U32, rows: int) -> None:
-        self._noise.seeds = checked("seeds", seeds, UINT64, (rows,))
-        self._noise.streams = checked("streams", streams, UINT32, (rows,))
-        self._noise.frames = checked("frames", frames, UINT32, (rows,))
-
-    def _fill_heads(self, hidden: Rows, hidden_rows: I64, head_rows: I64, heads: Rows, logits: F32) -> int:
-        """Fill both head structures and return the address of ``logits``."""
-        rows = len(hidden_rows)
-        count, vocabulary, width = heads.shape
-        own, source = self._heads, self._head_rows
-        own.weights, own.dtype = checked_floats("heads", heads, (count, vocabulary, width))
-        own.count, own.vocabulary, own.width = count, vocabulary, width
-        source.hidden, source.dtype = checked_floats("hidden", hidden, (len(hidden), width))
-        source.hidden_count = len(hidden)
-        source.hidden_rows = checked("hidden_rows", hidden_rows, INT64, (rows,))
-        source.head_rows = checked("head_rows", head_rows, INT64, (rows,))
-        source.count = rows
-        return checked("logits", logits, FLOAT32, (rows, vocabulary))
-
-    def _fill_drafts(self, rows: I64 | None, counts: I64, drafts: I64) -> None:
-        sequences = len(counts)
-        self._drafts.rows = None if rows is None else checked("rows", rows, INT64, (sequences,))
-        self._drafts.counts = checked("counts", counts, INT64, (sequences,))
-        self._drafts.codes = checked("drafts", drafts, INT64, (int(counts.sum()),))
-        self._drafts.sequences = sequences
-
-    def _fill_state(self, codes: I64, last: I64, context: Rows | None = None) -> None:
-        state = self._state
-        state.batch, state.groups = codes.shape
-        state.codes = checked("codes", codes, INT64, codes.shape)
-        state.last = checked("last", last, INT64, (len(codes),))
-        state.context, state.dtype, state.width = None, 0, 1
-        if context is not None:
-            state.width = context.shape[1]
-            state.context, state.dtype = checked_floats("context", context, (len(codes), context.shape[1]))
 
     def _arrival_counters(self, rows: int) -> int:
         if len(self._arrivals) < rows:

@@ -1,15 +1,15 @@
-"""The structures of ``plugins/include/cpspec/kernels.h``, field by field."""
+"""The structures of ``plugins/include/cpspec/kernels.h``, field by field, and how arrays are put into them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import Structure, c_int32, c_int64, c_void_p
+from ctypes import Structure, byref, c_int32, c_int64, c_void_p
 
 import numpy as np
 
 from cpspec_trt.errors import UsageError
-from cpspec_trt.kernels.arrays import address, checked_floats
-from cpspec_trt.kernels.protocol import Rows
+from cpspec_trt.kernels.arrays import FLOAT32, INT32, INT64, UINT32, UINT64, address, checked, checked_floats
+from cpspec_trt.kernels.protocol import I64, U32, U64, FilterRows, Rows
 
 
 class FilterRowsStruct(Structure):
@@ -73,6 +73,73 @@ class FrameStateStruct(Structure):
         ("groups", c_int64),
         ("width", c_int64),
     )
+
+
+class Arguments:
+    """One structure of each kind, filled for a call and good until the next; every method returns references."""
+
+    def __init__(self) -> None:
+        self._filters = FilterRowsStruct()
+        self._filled: FilterRows | None = None
+        self._noise = NoiseRowsStruct()
+        self._heads = HeadsStruct()
+        self._head_rows = HeadRowsStruct()
+        self._drafts = DraftsStruct()
+        self._state = FrameStateStruct()
+
+    def filters(self, filters: FilterRows, rows: int) -> object:
+        """``cpspec_filter_rows`` of so many rows."""
+        # The Talker and the Thinker pass the same object for every token.
+        if filters is not self._filled or rows != len(filters.top_k):
+            self._filled = None
+            self._filters.temperature = checked("temperature", filters.temperature, FLOAT32, (rows,))
+            self._filters.top_k = checked("top_k", filters.top_k, INT32, (rows,))
+            self._filters.top_p = checked("top_p", filters.top_p, FLOAT32, (rows,))
+            self._filled = filters
+        return byref(self._filters)
+
+    def noise(self, seeds: U64, streams: U32, frames: U32, rows: int) -> object:
+        """``cpspec_noise_rows`` of so many rows."""
+        self._noise.seeds = checked("seeds", seeds, UINT64, (rows,))
+        self._noise.streams = checked("streams", streams, UINT32, (rows,))
+        self._noise.frames = checked("frames", frames, UINT32, (rows,))
+        return byref(self._noise)
+
+    def heads(self, hidden: Rows, hidden_rows: I64, head_rows: I64, heads: Rows) -> tuple[object, object]:
+        """``cpspec_heads`` and ``cpspec_head_rows``."""
+        rows = len(hidden_rows)
+        count, vocabulary, width = heads.shape
+        own, source = self._heads, self._head_rows
+        own.weights, own.dtype = checked_floats("heads", heads, (count, vocabulary, width))
+        own.count, own.vocabulary, own.width = count, vocabulary, width
+        source.hidden, source.dtype = checked_floats("hidden", hidden, (len(hidden), width))
+        source.hidden_count = len(hidden)
+        source.hidden_rows = checked("hidden_rows", hidden_rows, INT64, (rows,))
+        source.head_rows = checked("head_rows", head_rows, INT64, (rows,))
+        source.count = rows
+        return byref(own), byref(source)
+
+    def drafts(self, rows: I64 | None, counts: I64, drafts: I64) -> object:
+        """``cpspec_drafts``; ``rows`` is None where the operation does not read them."""
+        sequences = len(counts)
+        self._drafts.rows = None if rows is None else checked("rows", rows, INT64, (sequences,))
+        self._drafts.counts = checked("counts", counts, INT64, (sequences,))
+        self._drafts.codes = checked("drafts", drafts, INT64, (int(counts.sum()),))
+        self._drafts.sequences = sequences
+        return byref(self._drafts)
+
+    def state(self, codes: I64, last: I64, context: Rows | None = None) -> object:
+        """``cpspec_frame_state``; ``context`` is None where the operation does not touch it."""
+        state = self._state
+        batch, groups = codes.shape
+        state.batch, state.groups = batch, groups
+        state.codes = checked("codes", codes, INT64, (batch, groups))
+        state.last = checked("last", last, INT64, (batch,))
+        state.context, state.dtype, state.width = None, 0, 1
+        if context is not None:
+            state.width = context.shape[1]
+            state.context, state.dtype = checked_floats("context", context, (batch, context.shape[1]))
+        return byref(state)
 
 
 class BoundTables:
