@@ -20,6 +20,7 @@ from cpspec_trt.kernels.native import NativeKernels
 from cpspec_trt.kernels.native_library import NativeLibrary
 from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.kernels.protocol import Kernels
+from tests.plugins.device import DEVICE_VARIABLE, device_kernels
 from tests.plugins.emulated import SCHEDULES, emulated_kernels
 
 # Another build of the CPU library, under sanitizers or with a fault put in: the suite runs over it alone.
@@ -53,6 +54,8 @@ def _available(level: str) -> bool:
 CPU_LEVELS = tuple(level for level in LEVELS if _available(level))
 
 NATIVE: dict[str, Callable[[], NativeKernels]] = {f"cpu {level}": partial(cpu_kernels, level) for level in CPU_LEVELS}
+if DEVICE_VARIABLE in os.environ:
+    NATIVE["device"] = device_kernels
 IMPLEMENTATIONS: dict[str, Callable[[], Kernels]] = {**NATIVE}
 if not OTHER_LIBRARY:
     NATIVE["emulated"] = partial(emulated_kernels, SCHEDULES[1])
