@@ -146,7 +146,8 @@ accept_and_commit(Rejection rejection, cpspec_drafts drafts, Verified verified, 
     }
     if (!sound) return;
     int64_t* codes = state.codes + row * state.groups + last + 1;
-    for (int64_t slot = threadIdx.x; slot < decision.accepted; slot += blockDim.x) codes[slot] = drafts.codes[begin + slot];
+    for (int64_t slot = threadIdx.x; slot < decision.accepted; slot += blockDim.x)
+        codes[slot] = drafts.codes[begin + slot];
     if (threadIdx.x == 0) {
         codes[decision.accepted] = decision.code;
         state.last[row] = last + committed;

@@ -1,8 +1,8 @@
 // Grouped heads: every row of a call is one hidden row times one head, and rows that share a head read it once.
 //
-// A warp owns a few words of the vocabulary and sums them in the order of core/dot.h: lane l takes the elements l, l+32,
-// ..., so that every load of a warp is one contiguous piece, and a butterfly adds the lanes. A block owns the words of
-// its warps, a tile, for all rows that share a head.
+// A warp owns a few words of the vocabulary and sums them in the order of core/dot.h: lane l takes the elements l,
+// l + 32, ..., so that every load of a warp is one contiguous piece, and a butterfly adds the lanes. A block owns the
+// words of its warps, a tile, for all rows that share a head.
 //
 // Where more than the logits is wanted, the block that completes a row's last tile goes on to filter the row and to
 // draw from it, so that a draft and a score are one launch each.

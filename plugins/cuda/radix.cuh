@@ -7,8 +7,8 @@
 
 namespace cpspec {
 
-// Three digits make up a 31-bit key: 11, 10 and 10 bits. Wide ones, because the first decides mostly by the exponent, of
-// which logits have few: with 2048 bins threads seldom meet in one.
+// Three digits make up a 31-bit key: 11, 10 and 10 bits. Wide ones, because the first decides mostly by the exponent,
+// of which logits have few: with 2048 bins threads seldom meet in one.
 constexpr int kDigits = 3;
 constexpr int kBins = 2048;
 

@@ -225,7 +225,8 @@ __global__ void __launch_bounds__(kMaxBlockThreads) draw_tile(SampleJob<Element>
     const bool sound = state.error == 0;
     const uint64_t limit = state.limit;
     const float sum = weight_of_mass(state.mass);
-    float* const probabilities = job.output.probabilities ? job.output.probabilities + tile.row * job.vocabulary : nullptr;
+    float* probabilities = job.output.probabilities;
+    if (probabilities) probabilities += tile.row * job.vocabulary;
     uint64_t best = 0;
     for (int first = tile.begin + 4 * int(threadIdx.x); first < tile.end; first += 4 * int(blockDim.x)) {
         float own[4];

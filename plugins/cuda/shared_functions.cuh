@@ -14,7 +14,8 @@ philox_each(const uint32_t* counters, const uint32_t* keys, int64_t n, uint32_t*
     const int64_t i = thread_number();
     if (i >= n) return;
     const uint32_t* counter = counters + 4 * i;
-    const Words4 words = philox4x32(Words4{counter[0], counter[1], counter[2], counter[3]}, keys[2 * i], keys[2 * i + 1]);
+    const Words4 start{counter[0], counter[1], counter[2], counter[3]};
+    const Words4 words = philox4x32(start, keys[2 * i], keys[2 * i + 1]);
     out[4 * i] = words.w0;
     out[4 * i + 1] = words.w1;
     out[4 * i + 2] = words.w2;

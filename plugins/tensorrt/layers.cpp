@@ -46,7 +46,8 @@ const LayerSpec kAccept{"CpspecAccept",
                         {{Holds::int64, {{kCounts, 0}}}, {Holds::int64, {{kCounts, 0}}}}};
 
 cpspec_heads heads_of(const Call& call) {
-    return {call.in<void>(kHeads), call.dtype(kHeads), call.size(kHeads, 0), call.size(kHeads, 1), call.size(kHeads, 2)};
+    return {call.in<void>(kHeads), call.dtype(kHeads), call.size(kHeads, 0), call.size(kHeads, 1),
+            call.size(kHeads, 2)};
 }
 
 cpspec_head_rows rows_of(const Call& call) {

@@ -74,7 +74,8 @@ extern "C" CPSPEC_API int32_t simulate_layer(const char* name, const Tensor* ten
     const Symbols symbols(ins);
     std::vector<DimsExprs> shapes(static_cast<size_t>(outputs));
     IExprBuilder expressions;
-    if (build->getOutputShapes(symbols.shapes.data(), inputs, nullptr, 0, shapes.data(), outputs, expressions)) return 5;
+    if (build->getOutputShapes(symbols.shapes.data(), inputs, nullptr, 0, shapes.data(), outputs, expressions))
+        return 5;
     for (size_t o = 0; o < outs.size(); ++o) {
         if (types[o] != static_cast<DataType>(outs[o].type) || shapes[o].nbDims != outs[o].rank) return 6;
         for (int32_t d = 0; d < outs[o].rank; ++d)
@@ -83,7 +84,8 @@ extern "C" CPSPEC_API int32_t simulate_layer(const char* name, const Tensor* ten
 
     std::unique_ptr<IPluginV3> placed(made->clone());
     auto* runtime = static_cast<IPluginV3OneRuntime*>(placed->getCapabilityInterface(PluginCapabilityType::kRUNTIME));
-    std::vector<char> workspace(build->getWorkspaceSize(all.data(), inputs, all.data() + inputs, outputs) + 1, char(0x5a));
+    const size_t workspace_bytes = build->getWorkspaceSize(all.data(), inputs, all.data() + inputs, outputs);
+    std::vector<char> workspace(workspace_bytes + 1, char(0x5a));
     std::vector<PluginTensorDesc> descriptions;
     std::vector<const void*> in;
     std::vector<void*> out;
