@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cpspec_trt.errors import UsageError
+from cpspec_trt.files.request_schema import LEAST_PENALTY, MOST_PENALTY
 from cpspec_trt.files.requests import SamplingSettings
 from cpspec_trt.kernels.protocol import FilterParameters
-
-LEAST_PENALTY = 1e-3  # beyond 1000 either way a penalised logit says nothing any more, and fp32 could overflow
 
 
 def check_whole(name: str, value: object, low: int, high: int) -> None:
@@ -40,9 +39,9 @@ def speech_settings(
         UsageError: a value can never work.
     """
     check_whole("seed", seed, 0, 2**64 - 1)
-    if repetition_penalty is not None and not LEAST_PENALTY <= repetition_penalty <= 1 / LEAST_PENALTY:
+    if repetition_penalty is not None and not LEAST_PENALTY <= repetition_penalty <= MOST_PENALTY:
         raise UsageError(
-            f"repetition_penalty is {repetition_penalty!r}; it must lie in {LEAST_PENALTY:g} … {1 / LEAST_PENALTY:g}"
+            f"repetition_penalty is {repetition_penalty!r}; it must lie in {LEAST_PENALTY:g} … {MOST_PENALTY:g}"
         )
     if max_frames is not None:
         check_whole("max_frames", max_frames, 1, 2**31 - 1)

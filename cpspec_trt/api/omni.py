@@ -40,7 +40,7 @@ from cpspec_trt.speculation.statistics import SpeculationStatus
 from cpspec_trt.stages.thinker import ThinkerStage
 from cpspec_trt.text.chat_template import FormattedPrompt, PromptFormatter
 from cpspec_trt.text.layout import PromptLayout
-from cpspec_trt.text.omni_layout import NothingToSay, omni_layout
+from cpspec_trt.text.omni_layout import NothingToSay, check_special_tokens, omni_layout
 from cpspec_trt.text.tokenizer import load_tokenizer
 from cpspec_trt.text.voices import resolve_omni_speaker
 
@@ -153,6 +153,7 @@ class Omni:
         self._threads = threads
         self._configs: OmniConfigs = check_engines(directories)
         self._tokenizer = load_tokenizer(directories.thinker)
+        check_special_tokens(self._tokenizer, self._configs.thinker)
         self._formatter = PromptFormatter(directories.thinker)
         self._thinker: TextPipeline | None = None
         self._embedding: np.ndarray | None = None
@@ -174,6 +175,14 @@ class Omni:
             return SpeechPipeline(open_speech(directories, configs, tables, self._threads), rules)
 
         return open_pipeline
+
+    def open(self) -> None:
+        """Open the Thinker now rather than at the first request.
+
+        Raises:
+            EngineError: the engine or its table is missing or damaged.
+        """
+        self._text_pipeline()
 
     @property
     def frame_seconds(self) -> float:

@@ -39,6 +39,7 @@ def answer_file(options: InferOptions) -> int:
     log.debug(f"engines: {directories}")
     omni = Omni.from_directories(directories)
     jobs = _prepare(omni, file)
+    omni.open()
     status = omni.speculation(options.window, options.require_speculation) if options.audio else None
     of_jobs = (line for job in jobs for line in job.warnings)
     for warning in (*_unused(options), *file.warnings, *of_jobs):
