@@ -387,5 +387,5 @@ class Omni:
             engine = open_engine(self._directories.thinker, self._threads)
             stage = ThinkerStage(engine, config.decoder, self._table())
             ends = frozenset({config.im_end_token_id})
-            self._thinker = TextPipeline(stage, config.decoder.vocab_size, ends, self._tokenizer.plain_text)
+            self._thinker = TextPipeline(stage, ends, self._tokenizer.plain_text)
         return self._thinker

@@ -15,6 +15,8 @@ from cpspec_trt.errors import RequestError
 from cpspec_trt.files.results import FinishReason
 from cpspec_trt.kernels.faults import RowNumericError
 from cpspec_trt.kernels.loading import default_kernels
+from cpspec_trt.kernels.oracle import OracleKernels
+from cpspec_trt.kernels.protocol import Kernels
 from cpspec_trt.pipelines.engine_set import SpeechEngines
 from cpspec_trt.pipelines.events import Listener
 from cpspec_trt.pipelines.times import (
@@ -27,7 +29,7 @@ from cpspec_trt.pipelines.times import (
 )
 from cpspec_trt.sampling.effective import EffectiveSampling
 from cpspec_trt.sampling.talker import TalkerSampler
-from cpspec_trt.speculation.fallback import resolve_window
+from cpspec_trt.speculation.fallback import MAX_CODEBOOK, resolve_window
 from cpspec_trt.speculation.frame import FrameDecoder
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
 from cpspec_trt.stages.code2wav import Code2WavStage
@@ -94,7 +96,7 @@ class SpeechPipeline:
         config, predictor = engines.configs.talker, engines.configs.code_predictor
         self._config = config
         self._rules = rules
-        self._kernels = default_kernels()
+        self._kernels = _kernels_for(config.decoder.vocab_size, engines.code_predictor_tables.lm_heads.shape[1])
         self._talker = TalkerStage(engines.talker, config.decoder, engines.talker_tables)
         self._tables = engines.code_predictor_tables
         codec_embedding = engines.talker_tables.codec_embedding
@@ -200,6 +202,11 @@ class SpeechPipeline:
         if window not in self._decoders:
             self._decoders[window] = FrameDecoder(self._kernels, self._predictor, self._tables.lm_heads, window)
         return self._decoders[window]
+
+
+def _kernels_for(talker_vocabulary: int, codebook: int) -> Kernels:
+    """The native kernels keep a row in fast memory; beyond their bound the readable ones decode, slowly but right."""
+    return default_kernels() if max(talker_vocabulary, codebook) <= MAX_CODEBOOK else OracleKernels()
 
 
 class _TextFeed:

@@ -62,17 +62,15 @@ class Answer:
 class TextPipeline:
     """Runs the Thinker. Not for use by two threads at once."""
 
-    def __init__(self, stage: ThinkerStage, vocabulary: int, end_ids: Set[int], decode: Decode) -> None:
+    def __init__(self, stage: ThinkerStage, end_ids: Set[int], decode: Decode) -> None:
         """Prepare for prompts.
 
         Args:
             stage: the Thinker.
-            vocabulary: size of its logits.
             end_ids: tokens that end an answer.
             decode: token ids to text, special tokens left out.
         """
         self._stage = stage
-        self._vocabulary = vocabulary
         self._end_ids = end_ids
         self._decode = decode
         self._kernels = default_kernels()
@@ -85,7 +83,7 @@ class TextPipeline:
             EngineError: the engine failed.
         """
         times = StageTimes()
-        sampler = ThinkerSampler(self._kernels, self._vocabulary, job.filters, job.seed)
+        sampler = ThinkerSampler(self._kernels, job.filters, job.seed)
         listener.text_started(job.name, job.max_tokens)
         with times.measure(LLM_PREFILL):
             self._stage.start_ids([np.array(job.prompt_ids, np.int64)])

@@ -12,13 +12,12 @@ from cpspec_trt.kernels.protocol import FilterParameters, FilterRows, Kernels
 class ThinkerSampler:
     """Draws one token per step from the Thinker's logits; buffers are bound once."""
 
-    def __init__(self, kernels: Kernels, vocabulary: int, filters: FilterParameters, seed: int) -> None:
+    def __init__(self, kernels: Kernels, filters: FilterParameters, seed: int) -> None:
         self._kernels = kernels
         self._filters = FilterRows.pack([filters])
-        self._greedy = filters.greedy
+        self._frames = np.empty(1, np.uint32)
         self._seeds = np.array([seed], np.uint64)
         self._stream = stream(Purpose.THINKER, np.zeros(1, np.int64))
-        self._probabilities = np.empty((1, vocabulary), np.float32)
         self._errors = np.empty(1, np.int32)
         self._token = np.empty(1, np.int64)
 
@@ -32,13 +31,10 @@ class ThinkerSampler:
         Raises:
             RowNumericError: nothing can be drawn; ``frame`` counts tokens there.
         """
-        if self._greedy:
-            self._kernels.argmax(logits, self._token, self._errors)
-        else:
-            self._kernels.filter(logits, self._filters, self._probabilities, self._errors)
+        self._frames.fill(index)
+        self._kernels.sample(
+            logits, self._filters, self._seeds, self._stream, self._frames, None, self._token, self._errors
+        )
         if self._errors[0]:
             raise RowNumericError(0, index, 0, int(self._errors[0]))
-        if not self._greedy:
-            frames = np.array([index], np.uint32)
-            self._kernels.draw(self._probabilities, self._seeds, self._stream, frames, self._token)
         return int(self._token[0])

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cpspec_trt import TTS
+from cpspec_trt.builder.build import build_checkpoint
+from cpspec_trt.builder.profiles import CODE2WAV, CODE_PREDICTOR, TALKER
 from cpspec_trt.engines.loading import open_engine
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.engine_config import CodePredictorConfig, read_config_of
@@ -18,12 +22,14 @@ from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.frame import FrameDecoder
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
 from cpspec_trt.stages.code_predictor import CodePredictorStage
-from tests.conftest import Maker
+from cpspec_trt.synthetic.spec import SPECS
+from cpspec_trt.synthetic.tts import write_tts_checkpoint
+from tests.conftest import TEST_LIMITS, Maker
 
 GREEDY = FilterParameters(temperature=1.0, top_k=50, top_p=1.0, do_sample=False)
 SAMPLED = FilterParameters(temperature=0.9, top_k=50, top_p=1.0)
 WINDOWS = {2: 0.32, 3: 0.2, 4: 0.14, 5: 0.12, 6: 0.08, 7: 0.08, 8: 0.06}  # share of the frames: wide ones cost more
-SPECS = [("tiny", 54), ("tiny_square", 14), ("tiny_design", 12)]
+CHECKPOINTS = [("tiny", 54), ("tiny_square", 14), ("tiny_design", 12)]
 
 
 class Frames:
@@ -79,7 +85,7 @@ def assert_equal_for_every_window(engines: Path, frames: int) -> None:
     assert accepted > 0, "no draft was ever accepted, so acceptance was not tested"
 
 
-@pytest.mark.parametrize(("spec", "seed"), SPECS)
+@pytest.mark.parametrize(("spec", "seed"), CHECKPOINTS)
 def test_greedy_codes_are_bit_equal_for_every_window(synthetic_engines: Maker, spec: str, seed: int) -> None:
     assert_equal_for_every_window(synthetic_engines(spec, seed), 210)
 
@@ -194,3 +200,19 @@ def test_a_row_of_a_batch_has_the_codes_it_has_alone(
             seeds, index = np.array([row], np.uint64), np.array([frame])
             decoder.decode(hidden[row : row + 1], first[row : row + 1], seeds, index, [filters], codes, counters)
             assert np.array_equal(codes[0], batch[frame, row])
+
+
+def test_a_codebook_beyond_the_kernels_bound_speaks_without_speculation(tmp_path: Path) -> None:
+    tiny = SPECS["tiny"]
+    large = replace(
+        tiny,
+        talker=replace(tiny.talker, vocab_size=4100 + 1024),
+        code_predictor=replace(tiny.code_predictor, vocab_size=4100),
+    )
+    write_tts_checkpoint(tmp_path / "checkpoint", large, 3)
+    limits = dict.fromkeys((TALKER, CODE_PREDICTOR, CODE2WAV), TEST_LIMITS)
+    build_checkpoint(tmp_path / "checkpoint", tmp_path / "engines", limits, "onnxruntime")
+    speech = TTS(tmp_path / "engines", threads=1).speak("hello world", speaker="ryan", speculate=3, max_frames=3)
+    assert speech.codes.shape == (3, 16)
+    assert speech.statistics.status.effective == 0
+    assert speech.statistics.status.reason == "the codebook has 4100 codes, the kernels take at most 4096"

@@ -43,7 +43,7 @@ def decode(ids: list[int]) -> str:
 
 def run(script: list[int], cap: int = 20, stop: tuple[str, ...] = (), broken_at: int | None = None) -> Answer:
     stage = ScriptedStage(script, broken_at)
-    pipeline = TextPipeline(stage, VOCABULARY, {END}, decode)  # type: ignore[arg-type]
+    pipeline = TextPipeline(stage, {END}, decode)  # type: ignore[arg-type]
     answer = pipeline.generate(TextJob("request 0", (1, 2), GREEDY, 7, cap, stop), Silence())
     assert stage.fed == [1, 2, *answer.token_ids[:-1]], "the last token must never be fed"
     return answer
