@@ -57,8 +57,6 @@ def test_progress_says_which_request_of_how_many_runs_within_eighty_columns(
     assert shown.returncode == 0, shown.raw
     for index in range(2):
         assert f"request {index + 1} of 2" in shown.raw
-    for part in ("tokens (", "frames (", "s of audio · realtime "):
-        assert part in shown.raw
     assert "…" not in shown.raw, "cut off at eighty columns"
 
 

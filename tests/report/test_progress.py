@@ -51,6 +51,11 @@ def test_a_terminal_shows_frames_audio_seconds_realtime_factor_and_elapsed_time(
     assert "…" not in text, "cut off at eighty columns"
 
 
+def test_a_terminal_shows_the_tokens_of_a_running_answer() -> None:
+    script = SCRIPT.replace("request_started", "text_started").replace("frame_finished", "token_finished")
+    assert "5 tokens (" in in_terminal(script)
+
+
 def test_with_several_requests_the_line_says_which_of_them_runs() -> None:
     second = "progress.next_request(); progress.next_request(); progress.request_started"
     script = SCRIPT.replace("(0.08)", "(0.08, requests=12)").replace("progress.request_started", second)
