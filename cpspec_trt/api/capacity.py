@@ -38,7 +38,7 @@ def cap_within(manifest: Manifest, prompt: int, wanted: Wanted) -> tuple[int, li
     """
     engine = f"the {manifest.component} engine"
     longest = manifest.max_new_positions("context")
-    capacity = manifest.profile("generation").inputs["past_key_0"].max[2]
+    capacity = manifest.max_kv_capacity
     if prompt > longest or prompt >= capacity:
         limit, flag = (longest, "maxInputLen") if prompt > longest else (capacity - 1, "maxKVCacheCapacity")
         raise RequestError(

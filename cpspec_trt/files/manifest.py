@@ -110,6 +110,11 @@ class Manifest:
         """Largest number of new positions per sequence a decoder accepts under a profile."""
         return self.profile(name).inputs["inputs_embeds"].max[1]
 
+    @property
+    def max_kv_capacity(self) -> int:
+        """Largest number of KV slots per sequence a decoder accepts."""
+        return self.profile("generation").inputs["past_key_0"].max[2]
+
 
 def describe_file(path: Path) -> EngineFile:
     """Size and hashes of a finished engine file."""

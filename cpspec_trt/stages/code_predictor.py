@@ -56,7 +56,7 @@ class CodePredictorStage:
         self._width = config.talker_hidden_size
         self._embeddings = tables.codec_embeddings
         self._codec_embedding = codec_embedding
-        capacity = engine.manifest.profile("generation").inputs["past_key_0"].max[2]
+        capacity = engine.manifest.max_kv_capacity
         if capacity < self.groups:
             raise EngineError(
                 f"CodePredictor engine: its KV capacity is {capacity}, a frame needs {self.groups}; "

@@ -29,7 +29,7 @@ class SequenceStage:
         self._width = dimensions.hidden_size
         self._batch = batch
         self.max_prompt = engine.manifest.max_new_positions("context")
-        self.max_length = engine.manifest.profile("generation").inputs["past_key_0"].max[2]
+        self.max_length = engine.manifest.max_kv_capacity
         self.logits = np.empty((batch, dimensions.vocab_size), np.float32)
         self.lengths = np.zeros(batch, np.int64)
         self._rope = RopeTable(dimensions, self.max_length)
