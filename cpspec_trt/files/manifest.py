@@ -20,6 +20,7 @@ from cpspec_trt.files.json_io import read_json, write_json_atomic
 
 FORMAT_VERSION = 1
 MANIFEST_NAME = "engine_manifest.json"
+PORTABLE = "portable"
 ProfileName = Literal["context", "generation"]
 Shape = tuple[int, ...]
 _HEADER_BYTES = 1 << 20
@@ -81,12 +82,38 @@ class EngineFile:
 
 
 @dataclass(frozen=True, slots=True)
+class BuildFacts:
+    """What a TensorRT engine was built with and for; it runs nowhere else.
+
+    Attributes:
+        tensorrt_version: of the library that built it.
+        os: operating system, as ``platform.system()`` names it ("Linux").
+        machine: instruction set, as ``platform.machine()`` names it ("x86_64").
+        compute_capabilities: of the GPUs it is for ("8.9"), or the single word ``PORTABLE``: every GPU that the
+            flavour supports.
+        optimization_level: 0 … 5.
+        workspace_bytes: most scratch memory a layer may take; None: no limit was set.
+        version_compatible: whether later TensorRT versions of the same major release may load it.
+        hardware_compatible: whether later GPU generations may run it.
+    """
+
+    tensorrt_version: str
+    os: str
+    machine: str
+    compute_capabilities: tuple[str, ...]
+    optimization_level: int
+    workspace_bytes: int | None
+    version_compatible: bool
+    hardware_compatible: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The whole manifest.
 
     ``limits`` repeats the builder's sizes (max_batch_size, max_input_len, …); ``files`` are those the
     backend opens; ``sidecars`` is everything else the build put beside them: ``config.json`` and the
-    tables, tokenizer and sampling files.
+    tables, tokenizer and sampling files. ``build`` is None for ONNX Runtime, whose engines run anywhere.
     """
 
     backend: str
@@ -101,6 +128,7 @@ class Manifest:
     limits: Mapping[str, int]
     files: tuple[EngineFile, ...]
     sidecars: tuple[EngineFile, ...]
+    build: BuildFacts | None = None
 
     def profile(self, name: ProfileName) -> Profile:
         """The profile of that name; every engine has both."""
@@ -199,6 +227,7 @@ def _to_json(manifest: Manifest) -> dict[str, Any]:
         "limits": dict(manifest.limits),
         "files": [asdict(file) for file in manifest.files],
         "sidecars": [asdict(file) for file in manifest.sidecars],
+        "build": None if manifest.build is None else asdict(manifest.build),
     }
 
 
@@ -220,6 +249,21 @@ def _from_json(value: dict[str, Any], path: Path) -> Manifest:
     return Manifest(
         text("backend"), text("backend_version"), text("component"), text("model"), text("checkpoint_fingerprint"),
         text("precision"), inputs, tensors("outputs"), profiles, limits, files, sidecars,
+        None if value["build"] is None else _build_facts(value["build"], path),
+    )  # fmt: skip
+
+
+def _build_facts(value: Mapping[str, Any], path: Path) -> BuildFacts:
+    def field(name: str, kind: type[Any]) -> Any:
+        return take(value, name, kind, path, EngineError)
+
+    capabilities = tuple(str(item) for item in field("compute_capabilities", list))
+    if not capabilities:
+        raise ValueError("build.compute_capabilities is empty")
+    return BuildFacts(
+        field("tensorrt_version", str), field("os", str), field("machine", str), capabilities,
+        field("optimization_level", int), None if value["workspace_bytes"] is None else field("workspace_bytes", int),
+        field("version_compatible", bool), field("hardware_compatible", bool),
     )  # fmt: skip
 
 
