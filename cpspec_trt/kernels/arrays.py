@@ -1,4 +1,7 @@
-"""numpy arrays as a C library takes them: checked once for dtype, shape and layout, then an address."""
+"""numpy arrays as a C library takes them: checked once for dtype, shape and layout, then an address.
+
+An array without elements has no address that means anything: it is passed as NULL.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,16 @@ _address = ctypes.addressof
 
 
 def address(array: np.ndarray) -> int:
-    """Where an array's data lies."""
+    """Where an array's data lies; 0 where it has none."""
     try:
         # several times faster than ``ctypes.data``
         return _address(_view(array))  # type: ignore[arg-type]
     except (TypeError, ValueError):  # read-only, empty, or bfloat16, which has no buffer format
-        return int(array.ctypes.data)
+        return int(array.ctypes.data) if array.size else 0
 
 
 def checked(name: str, array: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> int:
-    """The address of an array that has to have this dtype and shape.
+    """The address of an array that has to have this dtype and shape; 0 where it is empty.
 
     Raises:
         UsageError: it has not, or its elements do not follow one another in memory.
@@ -43,7 +46,7 @@ def checked(name: str, array: np.ndarray, dtype: np.dtype, shape: tuple[int, ...
             return _address(_view(array))  # type: ignore[arg-type]  # refuses a strided array by itself
         except (TypeError, ValueError):
             if array.flags.c_contiguous:
-                return int(array.ctypes.data)
+                return int(array.ctypes.data) if array.size else 0
     raise UsageError(f"kernels: {name} must be a contiguous {dtype} array of shape {shape}, not {_said(array)}")
 
 

@@ -59,9 +59,11 @@ Outcome decide(const Chain& chain, const RowScratch& scratch) {
 cpspec_status check_chains(const char* operation, const float* target, const float* draft, int64_t vocabulary,
                            const cpspec_drafts* drafts, const uint64_t* seeds, const uint32_t* frames) {
     CPSPEC_CHECK(check_vocabulary(operation, vocabulary));
-    CPSPEC_CHECK(check_drafts(operation, drafts, vocabulary));
+    int64_t total = 0;
+    CPSPEC_CHECK(check_drafts(operation, drafts, vocabulary, &total));
     if (drafts->sequences == 0) return CPSPEC_OK;
-    return check_pointers(operation, {{"target", target}, {"draft", draft}, {"seeds", seeds}, {"frames", frames}});
+    if (total > 0) CPSPEC_CHECK(check_pointers(operation, {{"draft", draft}}));
+    return check_pointers(operation, {{"target", target}, {"seeds", seeds}, {"frames", frames}});
 }
 
 void commit(const cpspec_frame_state& state, int64_t row, const int64_t* drafts, Outcome outcome, const void* hidden) {
@@ -79,7 +81,8 @@ cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* 
                                    int64_t* codes, cpspec_stream) {
     constexpr const char* kName = "cpspec_accept_greedy";
     begin_operation();
-    CPSPEC_CHECK(check_drafts(kName, drafts, INT64_MAX));
+    int64_t total = 0;
+    CPSPEC_CHECK(check_drafts(kName, drafts, INT64_MAX, &total));
     if (drafts->sequences == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"targets", targets}, {"accepted", accepted}, {"codes", codes}}));
     const int64_t* draft = drafts->codes;

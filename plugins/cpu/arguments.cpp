@@ -75,21 +75,35 @@ cpspec_status check_state(const char* operation, const cpspec_frame_state* state
     CPSPEC_CHECK(check_dtype(operation, "state->dtype", state->dtype));
     CPSPEC_CHECK(check_size(operation, "state->batch", state->batch, 0));
     CPSPEC_CHECK(check_size(operation, "state->groups", state->groups, 1));
+    if (state->groups > CPSPEC_MAX_GROUPS) {
+        return fail(CPSPEC_UNSUPPORTED, "%s: state->groups is %" PRId64 ", at most %d are supported", operation,
+                    state->groups, CPSPEC_MAX_GROUPS);
+    }
     return check_size(operation, "state->width", state->width, 1);
 }
 
-cpspec_status check_drafts(const char* operation, const cpspec_drafts* drafts, int64_t vocabulary) {
+cpspec_status check_counts(const char* operation, const char* argument, const int64_t* counts, int64_t sequences,
+                           int64_t size, int64_t* total) {
+    *total = 0;
+    for (int64_t a = 0; a < sequences; ++a) {
+        CPSPEC_CHECK(check_index(operation, argument, counts[a], size));
+        *total += counts[a];
+    }
+    return CPSPEC_OK;
+}
+
+cpspec_status check_drafts(const char* operation, const cpspec_drafts* drafts, int64_t vocabulary, int64_t* total) {
+    *total = 0;
     CPSPEC_CHECK(check_pointers(operation, {{"drafts", drafts}}));
     CPSPEC_CHECK(check_size(operation, "drafts->sequences", drafts->sequences, 0));
     if (drafts->sequences == 0) return CPSPEC_OK;
-    CPSPEC_CHECK(check_pointers(operation, {{"drafts->counts", drafts->counts}, {"drafts->codes", drafts->codes}}));
-    // All counts first: with a negative one their sum, which is what the array of codes holds, means nothing.
-    int64_t total = 0;
-    for (int64_t a = 0; a < drafts->sequences; ++a) {
-        CPSPEC_CHECK(check_size(operation, "drafts->counts", drafts->counts[a], 0));
-        total += drafts->counts[a];
-    }
-    for (int64_t i = 0; i < total; ++i) {
+    CPSPEC_CHECK(check_pointers(operation, {{"drafts->counts", drafts->counts}}));
+    // All counts first: with a wrong one their sum, which is what the array of codes holds, means nothing.
+    CPSPEC_CHECK(check_counts(operation, "drafts->counts", drafts->counts, drafts->sequences, CPSPEC_MAX_GROUPS,
+                              total));
+    if (*total == 0) return CPSPEC_OK;
+    CPSPEC_CHECK(check_pointers(operation, {{"drafts->codes", drafts->codes}}));
+    for (int64_t i = 0; i < *total; ++i) {
         CPSPEC_CHECK(check_index(operation, "drafts->codes", drafts->codes[i], vocabulary));
     }
     return CPSPEC_OK;

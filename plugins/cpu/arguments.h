@@ -29,8 +29,13 @@ cpspec_status check_heads(const char* operation, const cpspec_heads* heads, cons
 cpspec_status check_tables(const char* operation, const cpspec_tables* tables);
 cpspec_status check_state(const char* operation, const cpspec_frame_state* state);
 
-// Counts and codes; every code lies in [0, vocabulary). `rows` is not looked at.
-cpspec_status check_drafts(const char* operation, const cpspec_drafts* drafts, int64_t vocabulary);
+// That every count lies in [0, size), and what they sum to.
+cpspec_status check_counts(const char* operation, const char* argument, const int64_t* counts, int64_t sequences,
+                           int64_t size, int64_t* total);
+
+// Counts and codes; every code lies in [0, vocabulary). `rows` is not looked at. `total` becomes the sum of the counts;
+// arrays of that length may be NULL where it is 0.
+cpspec_status check_drafts(const char* operation, const cpspec_drafts* drafts, int64_t vocabulary, int64_t* total);
 
 // That every sequence stands in a row of the batch whose frame has room for its drafts and the code after them.
 cpspec_status check_rows(const char* operation, const cpspec_drafts* drafts, const cpspec_frame_state* state);

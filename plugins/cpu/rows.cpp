@@ -76,7 +76,8 @@ cpspec_status cpspec_build_verify_input(const cpspec_frame_state* state, const c
     CPSPEC_CHECK(check_state(kName, state));
     CPSPEC_CHECK(check_tables(kName, tables));
     CPSPEC_CHECK(check_size(kName, "positions", positions, 1));
-    CPSPEC_CHECK(check_drafts(kName, drafts, INT64_MAX));
+    int64_t total = 0;
+    CPSPEC_CHECK(check_drafts(kName, drafts, INT64_MAX, &total));
     CPSPEC_CHECK(check_rows(kName, drafts, state));
     if (state->batch == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"state->codes", state->codes}, {"embeddings", embeddings}}));
@@ -111,15 +112,16 @@ cpspec_status cpspec_copy_accepted_rows(void* const* caches, int64_t cache_count
     CPSPEC_CHECK(check_dtype(kName, "dtype", dtype));
     CPSPEC_CHECK(check_size(kName, "cache_count", cache_count, 0));
     CPSPEC_CHECK(check_size(kName, "heads", heads, 1));
+    CPSPEC_CHECK(check_size(kName, "capacity", capacity, 1));
     CPSPEC_CHECK(check_size(kName, "head_size", head_size, 1));
     CPSPEC_CHECK(check_size(kName, "sequences", sequences, 0));
     if (cache_count == 0 || sequences == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"caches", caches}, {"rows", rows}, {"counts", counts}}));
+    int64_t total = 0;
+    CPSPEC_CHECK(check_counts(kName, "counts", counts, sequences, capacity + 1, &total));
+    if (total == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"first", first}, {"sources", sources}}));
-    for (int64_t a = 0; a < sequences; ++a) {
-        CPSPEC_CHECK(check_index(kName, "rows", rows[a], batch));
-        CPSPEC_CHECK(check_size(kName, "counts", counts[a], 0));
-    }
+    for (int64_t a = 0; a < sequences; ++a) CPSPEC_CHECK(check_index(kName, "rows", rows[a], batch));
     const size_t bytes = size_t(head_size) * element_bytes(dtype);
     for (int64_t a = 0; a < sequences; ++a) {
         for (int64_t i = 0; i < counts[a]; ++i) {

@@ -13,7 +13,6 @@ cpspec_status check_rejection(const char* operation, const Rejection& rejection,
     CPSPEC_CHECK(check_drafts_on_device(operation, drafts));
     if (drafts->sequences == 0) return CPSPEC_OK;
     return check_pointers(operation, {{"target", rejection.target},
-                                      {"draft", rejection.draft},
                                       {"seeds", rejection.seeds},
                                       {"frames", rejection.frames}});
 }
@@ -79,11 +78,13 @@ cpspec_status cpspec_copy_accepted_rows(void* const* caches, int64_t cache_count
     CPSPEC_CHECK(check_dtype(kName, "dtype", dtype));
     CPSPEC_CHECK(check_size(kName, "cache_count", cache_count, 0));
     CPSPEC_CHECK(check_size(kName, "heads", heads, 1));
+    CPSPEC_CHECK(check_size(kName, "capacity", capacity, 1));
     CPSPEC_CHECK(check_size(kName, "head_size", head_size, 1));
     CPSPEC_CHECK(check_size(kName, "sequences", sequences, 0));
     if (cache_count == 0 || sequences == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"caches", caches}, {"rows", rows}, {"counts", counts}}));
-    CPSPEC_CHECK(check_pointers(kName, {{"first", first}, {"sources", sources}}));
+    if (!sources) return CPSPEC_OK;  // nothing moves
+    CPSPEC_CHECK(check_pointers(kName, {{"first", first}}));
     const CacheRows job{caches, dtype, batch, heads, capacity, head_size, rows, counts, first, sources, sequences};
     return enqueue({kName, cache_count * sequences * heads, 0, stream}, copy_cache_rows, job);
 }

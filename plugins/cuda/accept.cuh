@@ -29,9 +29,9 @@ struct EqualsTarget {
 __global__ void __launch_bounds__(kMaxBlockThreads)
 accept_greedy_sequences(const int64_t* targets, cpspec_drafts drafts, int64_t* accepted, int64_t* codes) {
     CPSPEC_SHARED(BlockScratch, scratch);
-    const int64_t a = blockIdx.x, begin = begin_of(drafts.counts, a, scratch);
+    const int64_t a = blockIdx.x, begin = begin_of(drafts, a, scratch);
     const int64_t* own_targets = targets + begin + a;  // every earlier sequence has one target more than drafts
-    const int64_t stand = leading(EqualsTarget{own_targets, drafts.codes + begin}, drafts.counts[a], scratch);
+    const int64_t stand = leading(EqualsTarget{own_targets, drafts.codes + begin}, count_of(drafts, a), scratch);
     if (threadIdx.x != 0) return;
     accepted[a] = stand;
     codes[a] = own_targets[stand];
@@ -78,7 +78,7 @@ struct Decision {
 __device__ inline Decision decide(const Rejection& rejection, const cpspec_drafts& drafts, int64_t a, int64_t begin,
                                   int64_t last, BlockScratch& scratch) {
     const int vocabulary = rejection.vocabulary;
-    const int64_t count = drafts.counts[a];
+    const int64_t count = rejection.draft ? count_of(drafts, a) : 0;
     const float* target = rejection.target + (begin + a) * vocabulary;
     const float* draft = rejection.draft + begin * vocabulary;
     Noise noise{rejection.seeds[a], 0, rejection.frames[a]};
@@ -103,7 +103,7 @@ accept_rejection_sequences(Rejection rejection, cpspec_drafts drafts, const int6
                            int64_t* codes) {
     CPSPEC_SHARED(BlockScratch, scratch);
     const int64_t a = blockIdx.x;
-    const Decision decision = decide(rejection, drafts, a, begin_of(drafts.counts, a, scratch), last[a], scratch);
+    const Decision decision = decide(rejection, drafts, a, begin_of(drafts, a, scratch), last[a], scratch);
     if (threadIdx.x != 0) return;
     accepted[a] = decision.accepted;
     codes[a] = decision.code;
@@ -130,7 +130,7 @@ accept_and_commit(Rejection rejection, cpspec_drafts drafts, Verified verified, 
         }
         return;
     }
-    const int64_t row = drafts.rows[a], begin = begin_of(drafts.counts, a, scratch);
+    const int64_t row = drafts.rows[a], begin = begin_of(drafts, a, scratch);
     if (!in_range(row, state.batch)) {
         if (threadIdx.x == 0) accepted[a] = -1;
         return;

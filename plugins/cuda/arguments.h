@@ -15,11 +15,12 @@ inline cpspec_status check_logits(const char* operation, const void* logits, cps
     return check_pointers(operation, {{"logits", logits}, {"errors", errors}});
 }
 
+// Codes may be NULL: there are no drafts then (cuda/drafts.cuh), which is all that can be known here.
 inline cpspec_status check_drafts_on_device(const char* operation, const cpspec_drafts* drafts) {
     CPSPEC_CHECK(check_pointers(operation, {{"drafts", drafts}}));
     CPSPEC_CHECK(check_size(operation, "drafts->sequences", drafts->sequences, 0));
     if (drafts->sequences == 0) return CPSPEC_OK;
-    return check_pointers(operation, {{"drafts->counts", drafts->counts}, {"drafts->codes", drafts->codes}});
+    return check_pointers(operation, {{"drafts->counts", drafts->counts}});
 }
 
 // Calls `call` with a value of the element type that `dtype` stands for; it was checked.

@@ -22,14 +22,15 @@ struct CacheRows {
 __global__ void __launch_bounds__(kMaxBlockThreads) copy_cache_rows(CacheRows job) {
     CPSPEC_SHARED(BlockScratch, scratch);
     const int64_t head = blockIdx.x % job.heads, a = blockIdx.x / job.heads % job.sequences;
-    const int64_t begin = begin_of(job.counts, a, scratch), row = job.rows[a];
+    const auto count = [&](int64_t each) { return count_of(job.counts, each, job.sources, job.capacity); };
+    const int64_t begin = begin_of(count, a, scratch), own = count(a), row = job.rows[a];
     if (!in_range(row, job.batch)) return;
     const int64_t bytes = job.head_size * element_bytes(job.dtype);
     char* slots = static_cast<char*>(job.caches[blockIdx.x / (job.heads * job.sequences)]) +
                   (row * job.heads + head) * job.capacity * bytes;
     const int64_t unit = copy_unit(slots, slots, bytes);
     for (int64_t column = threadIdx.x; column < bytes / unit; column += blockDim.x) {
-        for (int64_t i = 0; i < job.counts[a]; ++i) {
+        for (int64_t i = 0; i < own; ++i) {
             const int64_t from = job.sources[begin + i], to = job.first[a] + i;
             if (in_range(from, job.capacity) && in_range(to, job.capacity))
                 copy_one(slots + to * bytes, slots + from * bytes, unit, column);

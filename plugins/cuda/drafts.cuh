@@ -6,16 +6,32 @@
 
 namespace cpspec {
 
+// How many slots a sequence has. A count that cannot be one, and any where the slots themselves are missing, is 0.
+__device__ __forceinline__ int64_t count_of(const int64_t* counts, int64_t sequence, const void* slots, int64_t most) {
+    const int64_t count = slots ? counts[sequence] : 0;
+    return count >= 0 && count <= most ? count : 0;
+}
+
+__device__ __forceinline__ int64_t count_of(const cpspec_drafts& drafts, int64_t sequence) {
+    return count_of(drafts.counts, sequence, drafts.codes, CPSPEC_MAX_GROUPS - 1);
+}
+
+// The first slot of a sequence: `count(a)` slots belong to each sequence a before it.
+template <class Count>
+__device__ int64_t begin_of(const Count& count, int64_t sequence, BlockScratch& scratch) {
+    uint64_t before = 0;
+    for (int64_t a = threadIdx.x; a < sequence; a += blockDim.x) before += uint64_t(count(a));
+    return int64_t(block_reduce(before, Sum(), scratch));
+}
+
+__device__ inline int64_t begin_of(const cpspec_drafts& drafts, int64_t sequence, BlockScratch& scratch) {
+    return begin_of([&](int64_t a) { return count_of(drafts, a); }, sequence, scratch);
+}
+
 struct Sequence {
     bool exists;
     int64_t index, begin, count;  // its drafts are the slots [begin, begin + count)
 };
-
-__device__ inline int64_t begin_of(const int64_t* counts, int64_t sequence, BlockScratch& scratch) {
-    uint64_t before = 0;
-    for (int64_t a = threadIdx.x; a < sequence; a += blockDim.x) before += uint64_t(counts[a]);
-    return int64_t(block_reduce(before, Sum(), scratch));
-}
 
 // The sequence that stands in a row of the batch.
 __device__ inline Sequence sequence_of_row(const cpspec_drafts& drafts, int64_t row, BlockScratch& scratch) {
@@ -25,7 +41,7 @@ __device__ inline Sequence sequence_of_row(const cpspec_drafts& drafts, int64_t 
     found = block_reduce(found, Largest(), scratch);
     if (!found) return {false, 0, 0, 0};
     const int64_t index = int64_t(found) - 1;
-    return {true, index, begin_of(drafts.counts, index, scratch), drafts.counts[index]};
+    return {true, index, begin_of(drafts, index, scratch), count_of(drafts, index)};
 }
 
 }  // namespace cpspec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cpspec_trt.errors import UsageError
+from cpspec_trt.errors import UnsupportedError, UsageError
 from cpspec_trt.kernels.native import NativeKernels
 from tests.kernels.implementations import CPU_LEVELS, cpu_kernels
 
@@ -37,10 +37,25 @@ def test_drafts(cpu: NativeKernels, code: int) -> None:
         )
 
 
-def test_negative_counts(cpu: NativeKernels) -> None:
-    counts = np.array([2, -1])
-    with pytest.raises(UsageError, match="drafts->counts is -1, it must be at least 0"):
-        cpu.accept_greedy(np.zeros(3, int), np.zeros(1, int), counts, np.zeros(2, int), np.zeros(2, int))
+@pytest.mark.parametrize(("counts", "wrong"), [([2, -1], -1), ([257, -256], 257)])
+def test_counts(cpu: NativeKernels, counts: list[int], wrong: int) -> None:
+    with pytest.raises(UsageError, match=f"drafts->counts holds {wrong}, it must be at least 0 and below 256"):
+        cpu.accept_greedy(np.zeros(3, int), np.zeros(1, int), np.array(counts), np.zeros(2, int), np.zeros(2, int))
+
+
+def test_a_frame_of_more_groups_than_the_noise_has_depths(cpu: NativeKernels) -> None:
+    one = np.zeros(1, np.int64)
+    with pytest.raises(UnsupportedError, match="state->groups is 257, at most 256 are supported"):
+        cpu.build_verify_input(
+            [np.ones((3, 4), np.float32)],
+            np.zeros((1, 257), np.int64),
+            one,
+            one,
+            one,
+            np.empty(0, int),
+            np.empty((1, 1), int),
+            np.empty((1, 1, 4), np.float32),
+        )
 
 
 @pytest.mark.parametrize(("table", "code"), [(2, 0), (0, 3), (1, 4), (0, -1)])
@@ -68,7 +83,7 @@ def test_kv_rows_that_would_overwrite_what_is_still_to_be_read(cpu: NativeKernel
     one = np.zeros(1, np.int64)
     with pytest.raises(UsageError, match="first holds 5, it must be at least 0 and below 5"):
         cpu.copy_accepted_rows(caches, one, one + 1, np.array([5]), np.array([4]))
-    with pytest.raises(UsageError, match="counts is -1, it must be at least 0"):
+    with pytest.raises(UsageError, match="counts holds -1, it must be at least 0 and below 9"):
         cpu.copy_accepted_rows(caches, np.zeros(2, int), np.array([2, -1]), np.zeros(2, int), one)
     with pytest.raises(UsageError, match="sources holds 8, it must be at least 0 and below 8"):
         cpu.copy_accepted_rows(caches, one, one + 1, one, np.array([8]))

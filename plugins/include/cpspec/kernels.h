@@ -14,6 +14,13 @@
  *   - Ids (codes, tables, rows, heads) must lie in range. The CPU library refuses others with
  *     CPSPEC_INVALID_ARGUMENT, and what it had written until then is undefined; a device implementation cannot
  *     report them and treats them as absent: it never reads or writes outside an array because of one.
+ *   - A count lies in [0, CPSPEC_MAX_GROUPS - 1], of KV rows in [0, capacity]. The CPU library refuses others; on a
+ *     device they count as 0. That the counts sum to what the arrays hold is the caller's promise: no implementation
+ *     can know the length of an array, and a larger sum reads beyond it. The same holds for every [R], [A] and
+ *     [batch] below, and that rows of a call differ where it is said: equal ones race on a device.
+ *   - An array without elements may be NULL: what has one entry per draft where there are no drafts (a plain step),
+ *     everything where a call has no rows. On a device NULL is the only sign of it: NULL drafts->codes there say that
+ *     every count is 0.
  *   - Sizes of 0 rows are legal and do nothing.
  */
 #ifndef CPSPEC_KERNELS_H
@@ -33,6 +40,9 @@
 
 /* The CodePredictor's and the Talker's operations keep one row in a GPU's shared memory. */
 #define CPSPEC_MAX_VOCABULARY 4096
+
+/* Codes of a frame: the noise of a round keeps a depth in 8 bits. UNSUPPORTED above it. */
+#define CPSPEC_MAX_GROUPS 256
 
 #ifdef __cplusplus
 extern "C" {
