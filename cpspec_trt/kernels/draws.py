@@ -1,4 +1,4 @@
-"""Categorical draws as an exponential race, and the acceptance rules built on them (the definition, in numpy)."""
+"""Categorical draws as an exponential race, and rejection, which is built on them (the definition, in numpy)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ def draw_rows(probabilities: F32, seeds: U64, streams: U32, frames: U32, codes: 
     Raises:
         NumericError: a row has no mass. A row that passed the filter always has.
     """
-    rows, tokens = np.nonzero(probabilities > 0)
-    noise = gumbel_of(token_words(seeds, streams, frames, rows, tokens))
-    scores = np.full(probabilities.shape, -np.inf, np.float32)
-    scores[rows, tokens] = np.log(probabilities[rows, tokens]) + noise
+    scores = perturbed_rows(probabilities, seeds, streams, frames)
     np.argmax(scores, axis=1, out=codes)
     if (scores[np.arange(len(codes)), codes] == -np.inf).any():
         raise NumericError(WITHOUT_MASS)
 
 
-def accept_greedy(targets: I64, drafts: I64, counts: I64, accepted: I64, codes: I64) -> None:
-    """See ``Kernels.accept_greedy``."""
-    owner, offset = ragged_slots(counts)
-    begin = _target_begin(counts)
-    _leading(targets[begin[owner] + offset] == drafts, owner, offset, counts, accepted)
-    codes[:] = targets[begin + accepted]
+def perturbed_rows(probabilities: F32, seeds: U64, streams: U32, frames: U32) -> F32:
+    """What races in a draw: log p(v) + g(v) over the support and -inf elsewhere, float32 [R, V]."""
+    rows, tokens = np.nonzero(probabilities > 0)
+    noise = gumbel_of(token_words(seeds, streams, frames, rows, tokens))
+    scores = np.full(probabilities.shape, -np.inf, np.float32)
+    scores[rows, tokens] = np.log(probabilities[rows, tokens]) + noise
+    return scores
 
 
 def accept_rejection(
@@ -45,39 +43,65 @@ def accept_rejection(
     accepted: I64,
     codes: I64,
 ) -> None:
-    """Keep x with probability min(1, p(x)/q(x)); at the first rejection draw from norm(max(p - q, 0)).
-
-    When every draft stands, the bonus code comes from the last p with the target's noise, which is also what
-    the autoregressive loop draws with. Rounding can leave a residual without mass; then p itself is drawn from.
-    """
+    """Keep x with probability min(1, p(x)/q(x)); at the first rejection draw from norm(max(p - q, 0))."""
     owner, offset = ragged_slots(counts)
-    begin = _target_begin(counts)
+    begin = target_begin(counts)
     depth = last[owner] + 1 + offset
     uniforms = uniform_of(scalar_words(seeds[owner], stream(Purpose.ACCEPT, depth, last[owner]), frames[owner]))
     proposed = draft[np.arange(len(drafts)), drafts]
     kept = uniforms * proposed < target[begin[owner] + offset, drafts]
-    _leading(kept, owner, offset, counts, accepted)
+    leading(kept, owner, offset, counts, accepted)
 
+    draw_following(target, draft, np.ones(len(counts), np.float32), counts, last, seeds, frames, accepted, codes)
+
+
+def draw_following(
+    target: F32,
+    draft: F32,
+    joint: F32,
+    counts: I64,
+    last: I64,
+    seeds: U64,
+    frames: U32,
+    accepted: I64,
+    codes: I64,
+) -> None:
+    """The code after the accepted drafts: the bonus, or a draw from norm(max(joint * p - q, 0)).
+
+    The bonus is drawn with the target's noise, which is also what the autoregressive loop draws with. Rounding can
+    leave a residual without mass; then p itself is drawn from.
+
+    Args:
+        target: float32 [sum(counts + 1), V].
+        draft: float32 [sum(counts), V].
+        joint: float32 [A], how much of p the accepted drafts have left (1 in rejection).
+        counts: int64 [A].
+        last: int64 [A].
+        seeds: uint64 [A].
+        frames: uint32 [A].
+        accepted: int64 [A], read.
+        codes: int64 [A], written.
+    """
+    begin = target_begin(counts)
     final = target[begin + accepted]
     rejected = np.flatnonzero(accepted < counts)
     slot = (begin - np.arange(len(counts)) + accepted)[rejected]
-    residual = np.maximum(final[rejected] - draft[slot], 0)
+    residual = np.maximum(joint[rejected, None] * final[rejected] - draft[slot], 0)
     with_mass = residual.any(axis=1)
     final[rejected[with_mass]] = residual[with_mass]
-
     depth = last + 1 + accepted
     streams = stream(Purpose.TARGET, depth)
     streams[rejected] = stream(Purpose.RESIDUAL, depth[rejected], last[rejected])
     draw_rows(final, seeds, streams, frames, codes)
 
 
-def _target_begin(counts: I64) -> I64:
+def target_begin(counts: I64) -> I64:
     """First verified row of each sequence: a sequence with n drafts has n + 1 of them."""
     rows = counts + 1
     return np.asarray(np.cumsum(rows) - rows)
 
 
-def _leading(kept: np.ndarray, owner: I64, offset: I64, counts: I64, accepted: I64) -> None:
+def leading(kept: np.ndarray, owner: I64, offset: I64, counts: I64, accepted: I64) -> None:
     """Write into ``accepted`` how many slots of each sequence were kept before the first that was not."""
     accepted[:] = counts
     np.minimum.at(accepted, owner[~kept], offset[~kept])

@@ -1,4 +1,4 @@
-"""``Kernels`` in numpy, vectorised over rows: the readable definition that other implementations are tested against."""
+"""``RuleKernels`` in numpy, vectorised over rows: the readable definition that others are tested against."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cpspec_trt.kernels import draws
+from cpspec_trt.kernels import draws, rules_oracle
 from cpspec_trt.kernels.faults import SOUND
 from cpspec_trt.kernels.filters import argmax_rows, filter_rows
 from cpspec_trt.kernels.philox import Purpose, stream
 from cpspec_trt.kernels.protocol import F32, I32, I64, U8, U32, U64, FilterRows, Logits, Rows, ragged_slots
+from cpspec_trt.kernels.rules_protocol import AcceptanceRule
 
 _ALIGNMENT = 64
 
@@ -23,7 +24,7 @@ def aligned_empty(length: int) -> F32:
 
 
 class OracleKernels:
-    """The operations of ``Kernels``; see the protocol for shapes. Not for use by two threads at once."""
+    """The operations of ``RuleKernels``; see the protocols for shapes. Not for use by two threads at once."""
 
     def __init__(self) -> None:
         self._row = aligned_empty(0)
@@ -48,9 +49,11 @@ class OracleKernels:
         """See ``Kernels.filter``."""
         filter_rows(logits, filters, probabilities, errors)
 
-    def argmax(self, logits: Logits, codes: I64, errors: I32) -> None:
-        """See ``Kernels.argmax``."""
+    def argmax(self, logits: Logits, codes: I64, errors: I32, margins: F32 | None = None) -> None:
+        """See ``RuleKernels.argmax``."""
         argmax_rows(logits, codes, errors)
+        if margins is not None:
+            margins[:] = rules_oracle.top_gap(np.asarray(logits, np.float32))
 
     def draw(self, probabilities: F32, seeds: U64, streams: U32, frames: U32, codes: I64) -> None:
         """See ``Kernels.draw``."""
@@ -131,9 +134,18 @@ class OracleKernels:
             for slot in range(count + 1):
                 embeddings[row, slot] = tables[last[row] + slot][fed[row, slot]]
 
-    def accept_greedy(self, targets: I64, drafts: I64, counts: I64, accepted: I64, codes: I64) -> None:
-        """See ``Kernels.accept_greedy``."""
-        draws.accept_greedy(targets, drafts, counts, accepted, codes)
+    def accept_greedy(
+        self,
+        targets: I64,
+        drafts: I64,
+        counts: I64,
+        accepted: I64,
+        codes: I64,
+        margins: F32 | None = None,
+        tolerance: float = 0.0,
+    ) -> None:
+        """See ``RuleKernels.accept_greedy``."""
+        rules_oracle.accept_greedy(targets, drafts, counts, accepted, codes, margins, tolerance)
 
     def accept_rejection(
         self,
@@ -149,6 +161,61 @@ class OracleKernels:
     ) -> None:
         """See ``Kernels.accept_rejection``."""
         draws.accept_rejection(target, draft, drafts, counts, last, seeds, frames, accepted, codes)
+
+    def accept_block(
+        self,
+        target: F32,
+        draft: F32,
+        drafts: I64,
+        counts: I64,
+        last: I64,
+        seeds: U64,
+        frames: U32,
+        accepted: I64,
+        codes: I64,
+    ) -> None:
+        """See ``RuleKernels.accept_block``."""
+        rules_oracle.accept_block(target, draft, drafts, counts, last, seeds, frames, accepted, codes)
+
+    def accept_coupled(
+        self,
+        target: F32,
+        drafts: I64,
+        counts: I64,
+        last: I64,
+        seeds: U64,
+        frames: U32,
+        accepted: I64,
+        codes: I64,
+        tolerance: float = 0.0,
+    ) -> None:
+        """See ``RuleKernels.accept_coupled``."""
+        rules_oracle.accept_coupled(target, drafts, counts, last, seeds, frames, accepted, codes, tolerance)
+
+    def draw_candidates(
+        self, probabilities: F32, widths: I64, seeds: U64, streams: U32, frames: U32, candidates: I64
+    ) -> None:
+        """See ``RuleKernels.draw_candidates``."""
+        rules_oracle.draw_candidates(probabilities, widths, seeds, streams, frames, candidates)
+
+    def accept_tree(
+        self,
+        target: F32,
+        parents: I64,
+        node_codes: I64,
+        nodes: I64,
+        last: I64,
+        seeds: U64,
+        frames: U32,
+        path: I64,
+        path_lengths: I64,
+        codes: I64,
+        tolerance: float = 0.0,
+    ) -> None:
+        """See ``RuleKernels.accept_tree``."""
+        rules_oracle.accept_tree(
+            target, parents, node_codes, nodes, last, seeds, frames, path, path_lengths, codes, tolerance
+        )
 
     def accept_commit(
         self,
@@ -166,19 +233,31 @@ class OracleKernels:
         context: Rows,
         accepted: I64,
         commits: I64,
+        rule: AcceptanceRule = AcceptanceRule.REJECTION,
+        tolerance: float = 0.0,
+        margins: F32 | None = None,
     ) -> None:
-        """See ``Kernels.accept_commit``."""
-        following = np.empty(len(counts), np.int64)
-        draws.accept_rejection(target, draft, drafts, counts, last[rows], seeds, frames, accepted, following)
+        """See ``RuleKernels.accept_commit``."""
+        begun, following = last[rows], np.empty(len(counts), np.int64)
+        if rule == AcceptanceRule.COUPLED:
+            self.accept_coupled(target, drafts, counts, begun, seeds, frames, accepted, following, tolerance)
+        else:
+            accept = self.accept_block if rule == AcceptanceRule.BLOCK else self.accept_rejection
+            accept(target, draft, drafts, counts, begun, seeds, frames, accepted, following)
+        if margins is not None:
+            rules_oracle.guard(margins, tolerance, counts, accepted, following)
         owner, offset = ragged_slots(counts)
         kept = offset < accepted[owner]
         kept_rows = rows[owner][kept]
         codes[kept_rows, last[kept_rows] + 1 + offset[kept]] = drafts[kept]
-        last[rows] += accepted + 1
-        codes[rows, last[rows]] = following
-        context[rows] = hidden[first_hidden + accepted]
+        decided = following >= 0
+        committed = accepted + decided
+        last[rows] += committed
+        codes[rows[decided], last[rows[decided]]] = following[decided]
+        moved = committed > 0
+        context[rows[moved]] = hidden[(first_hidden + committed - 1)[moved]]
         commits[:] = 0
-        commits[rows] = accepted + 1
+        commits[rows] = committed
 
     def copy_accepted_rows(self, caches: Sequence[Rows], rows: I64, counts: I64, first: I64, sources: I64) -> None:
         """See ``Kernels.copy_accepted_rows``."""
