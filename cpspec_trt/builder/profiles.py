@@ -24,6 +24,7 @@ from cpspec_trt.files.engine_config import (
     is_code_predictor,
 )
 from cpspec_trt.files.manifest import Profile, ProfileName, ShapeRange, TensorInfo
+from cpspec_trt.files.rebuild import flag_of as flag_of
 
 MAX_EXTENT = 131_072  # positions, frames or sequences; a larger limit is a typing error
 FRAME_START_ROWS = 2  # a CodePredictor frame begins with the Talker's hidden row and the embedding of c0
@@ -121,12 +122,6 @@ def component_of(config: ComponentConfig) -> str:
     if isinstance(config, ThinkerConfig):
         return THINKER
     return CODE_PREDICTOR if is_code_predictor(config.model) else TALKER
-
-
-def flag_of(name: str) -> str:
-    """The command-line flag that sets a field of ``BuildLimits`` (max_kv_cache_capacity: --maxKVCacheCapacity)."""
-    first, *rest = name.split("_")
-    return "--" + first + "".join("KV" if word == "kv" else word.capitalize() for word in rest)
 
 
 def plan(config: ComponentConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:

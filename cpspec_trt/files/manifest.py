@@ -8,6 +8,7 @@ of the two optimization profiles the smallest, usual and largest shape of every 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,10 +18,13 @@ from typing import Any, Literal
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.engine_config import take
 from cpspec_trt.files.json_io import read_json, write_json_atomic
+from cpspec_trt.files.rebuild import rebuild_command
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST_NAME = "engine_manifest.json"
 PORTABLE = "portable"
+SEAL = "manifest_sha256"
+TENSORRT_BACKENDS = ("tensorrt", "tensorrt-rtx")
 ProfileName = Literal["context", "generation"]
 Shape = tuple[int, ...]
 _HEADER_BYTES = 1 << 20
@@ -157,15 +161,23 @@ def describe_file(path: Path) -> EngineFile:
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Write the manifest into an engine directory (atomically)."""
-    write_json_atomic(directory / MANIFEST_NAME, {"format_version": FORMAT_VERSION, **_to_json(manifest)})
+    """Write the manifest into an engine directory (atomically), sealed."""
+    content = {"format_version": FORMAT_VERSION, **_to_json(manifest)}
+    write_json_atomic(directory / MANIFEST_NAME, {**content, SEAL: seal(content)})
+
+
+def seal(content: Mapping[str, Any]) -> str:
+    """SHA-256 over everything in a manifest but its seal, whatever the order and layout of the JSON."""
+    bare = {name: value for name, value in content.items() if name != SEAL}
+    return hashlib.sha256(json.dumps(bare, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def read_manifest(directory: Path) -> Manifest:
     """Read and check a manifest.
 
     Raises:
-        EngineError: no manifest, another format version, or a field missing or of the wrong kind.
+        EngineError: no manifest, another format version, a field missing or of the wrong kind, or a value that was
+            changed after the build.
     """
     path = directory / MANIFEST_NAME
     value = read_json(path, EngineError, "engine manifest (build the engine with cpspec-build)")
@@ -173,9 +185,12 @@ def read_manifest(directory: Path) -> Manifest:
     if version != FORMAT_VERSION:
         raise EngineError(f"{path}: format_version is {version}, this release reads {FORMAT_VERSION}; {_REBUILD}")
     try:
-        return _from_json(value, path)
+        manifest = _from_json(value, path)
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
         raise EngineError(f"{path}: the manifest is damaged ({fault}); {_REBUILD}") from None
+    if value.get(SEAL) != seal(value):
+        raise EngineError(f"{path}: was changed after the build ({SEAL} differs); restore it, or {_REBUILD}")
+    return manifest
 
 
 def check_files(directory: Path, manifest: Manifest, full: bool = False) -> None:
@@ -184,7 +199,7 @@ def check_files(directory: Path, manifest: Manifest, full: bool = False) -> None
     Raises:
         EngineError: a file is missing, cannot be read, or was truncated or changed since the build.
     """
-    rebuild = f"rebuild it with cpspec-build --engineDir {directory}"
+    rebuild = f"rebuild it with {rebuild_command(directory, manifest)}"
     for expected in (*manifest.files, *manifest.sidecars):
         path = directory / expected.name
         if not path.is_file():
@@ -248,12 +263,17 @@ def _from_json(value: dict[str, Any], path: Path) -> Manifest:
     limits = MappingProxyType({str(key): int(number) for key, number in value["limits"].items()})
     return Manifest(
         text("backend"), text("backend_version"), text("component"), text("model"), text("checkpoint_fingerprint"),
-        text("precision"), inputs, tensors("outputs"), profiles, limits, files, sidecars,
-        None if value["build"] is None else _build_facts(value["build"], path),
+        text("precision"), inputs, tensors("outputs"), profiles, limits, files, sidecars, _build_facts(value, path),
     )  # fmt: skip
 
 
-def _build_facts(value: Mapping[str, Any], path: Path) -> BuildFacts:
+def _build_facts(manifest: Mapping[str, Any], path: Path) -> BuildFacts | None:
+    value = manifest["build"]
+    if (value is None) == (manifest["backend"] in TENSORRT_BACKENDS):
+        raise ValueError(f"build is {value!r:.60}, the backend is {manifest['backend']}")
+    if value is None:
+        return None
+
     def field(name: str, kind: type[Any]) -> Any:
         return take(value, name, kind, path, EngineError)
 
@@ -272,10 +292,21 @@ def _profile(name: ProfileName, value: Mapping[str, Any], inputs: tuple[TensorIn
     missing = [info.name for info in inputs if info.name not in ranges]
     if missing:
         raise ValueError(f"profile {name} has no range for input {missing[0]}")
+    shapes = {info.name: info.shape for info in inputs}
     for key, found in ranges.items():
-        if fault := found.fault():
+        if fault := found.fault() or _misfit(found, shapes.get(key)):
             raise ValueError(f"profile {name}, input {key}: {fault}")
     return Profile(name, MappingProxyType(ranges))
+
+
+def _misfit(found: ShapeRange, shape: Shape | None) -> str | None:
+    """Why a range is none of the input of that shape, or None."""
+    if shape is None:
+        return "the engine has no such input"
+    agree = len(shape) == len(found.min) and all(
+        size in (-1, low) and size in (-1, high) for size, low, high in zip(shape, found.min, found.max, strict=True)
+    )
+    return None if agree else f"{list(found.min)} … {list(found.max)} is no range of the shape {list(shape)}"
 
 
 def _engine_file(value: Mapping[str, Any]) -> EngineFile:

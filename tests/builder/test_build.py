@@ -58,7 +58,7 @@ def test_the_manifest_says_what_the_engine_is(tmp_path: Path) -> None:
     source = tiny_exports.write_code_predictor(tmp_path / "onnx")
     build_engine(source, tmp_path / "code_predictor", LIMITS)
     value = json.loads((tmp_path / "code_predictor" / "engine_manifest.json").read_text())
-    assert value["format_version"] == 1
+    assert value["format_version"] == 2
     assert (value["backend"], value["backend_version"]) == ("onnxruntime", onnxruntime.__version__)
     assert (value["component"], value["model"]) == ("code_predictor", "qwen3_tts_code_predictor")
     assert (value["checkpoint_fingerprint"], value["precision"]) == ("tiny", "fp32")

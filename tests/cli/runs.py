@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from cpspec_trt.cli.infer import main
 from tests.conftest import ROOT
-from tests.engine_edits import accept_edits
+from tests.engine_edits import accept_edits, edit_manifest
 
 Result = subprocess.CompletedProcess[str]
 
@@ -129,26 +129,26 @@ class OmniRun(Run):
 
 def narrowed(engines: Path) -> None:
     """Make a copy's CodePredictor engine say that it was built without the widening."""
-    path = engines / "code_predictor" / "engine_manifest.json"
-    manifest = json.loads(path.read_text())
-    for found in manifest["profiles"]["generation"].values():
-        if found["max"][1:2] == [8]:
-            found["max"][1] = 1
-    path.unlink()  # the copy may share its content
-    path.write_text(json.dumps(manifest))
+
+    def narrow(manifest: dict[str, Any]) -> None:
+        for found in manifest["profiles"]["generation"].values():
+            if found["max"][1:2] == [8]:
+                found["max"][1] = 1
+
+    edit_manifest(engines / "code_predictor", narrow)
 
 
 def shrunk(directory: Path, capacity: int) -> None:
     """Make a copy's engine say that it was built for a smaller KV cache."""
-    path = directory / "engine_manifest.json"
-    manifest = json.loads(path.read_text())
-    for profile in manifest["profiles"].values():
-        for name, found in profile.items():
-            if name.startswith("past_"):
-                for bound in ("min", "opt", "max"):
-                    found[bound][2] = min(found[bound][2], capacity)
-    path.unlink()
-    path.write_text(json.dumps(manifest))
+
+    def shrink(manifest: dict[str, Any]) -> None:
+        for profile in manifest["profiles"].values():
+            for name, found in profile.items():
+                if name.startswith("past_"):
+                    for bound in ("min", "opt", "max"):
+                        found[bound][2] = min(found[bound][2], capacity)
+
+    edit_manifest(directory, shrink)
 
 
 def overflowing(engines: Path, head: str) -> None:

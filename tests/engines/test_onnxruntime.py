@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 
 from cpspec_trt.engines.engine import Tensors
 from cpspec_trt.engines.loading import open_engine
-from cpspec_trt.errors import EngineError, UnsupportedError
-from cpspec_trt.files.manifest import MANIFEST_NAME, Manifest, ProfileName, read_manifest
+from cpspec_trt.errors import EngineError
+from cpspec_trt.files.manifest import Manifest, ProfileName
 
 
 def tensors_for(manifest: Manifest, rows: int) -> dict[str, np.ndarray]:
@@ -110,13 +109,4 @@ def test_a_changed_engine_is_refused_before_it_is_loaded(directory: Path, tmp_pa
     content[100] ^= 1
     graph.write_bytes(content)
     with pytest.raises(EngineError, match=r"llm\.onnx: its content is not what was built"):
-        open_engine(copy)
-
-
-def test_an_engine_of_another_backend_names_that_backend(directory: Path, tmp_path: Path) -> None:
-    copy = copied(directory, tmp_path)
-    path = copy / MANIFEST_NAME
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"backend": "tensorrt"}))
-    assert read_manifest(copy).backend == "tensorrt"
-    with pytest.raises(UnsupportedError, match=r"'tensorrt' do not run in this release.*--backend onnxruntime"):
         open_engine(copy)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import pytest
 
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.manifest import (
+    PORTABLE,
+    BuildFacts,
     EngineFile,
     Manifest,
     Profile,
@@ -23,7 +25,10 @@ from cpspec_trt.files.manifest import (
     read_manifest,
     write_manifest,
 )
+from tests.engine_edits import edit_manifest
 
+FACTS = BuildFacts("1.7.1.116", "Linux", "x86_64", ("8.9", "12.0"), 3, 1 << 30, False, True)
+TENSORRT_BUILD: dict[str, Any] = asdict(FACTS)
 RANGE = ShapeRange((1, 1, 8), (4, 1, 8), (4, 8, 8))
 MANIFEST = Manifest(
     backend="onnxruntime",
@@ -44,22 +49,22 @@ MANIFEST = Manifest(
 )
 
 
-def edit(directory: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    path = directory / "engine_manifest.json"
-    value = json.loads(path.read_text())
-    change(value)
-    path.write_text(json.dumps(value))
-
-
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     write_manifest(tmp_path, MANIFEST)
     assert read_manifest(tmp_path) == MANIFEST
 
 
+def test_what_a_tensorrt_engine_was_built_for_is_read_back(tmp_path: Path) -> None:
+    for facts in (FACTS, replace(FACTS, compute_capabilities=(PORTABLE,), workspace_bytes=None)):
+        manifest = replace(MANIFEST, backend="tensorrt-rtx", precision="bf16", build=facts)
+        write_manifest(tmp_path, manifest)
+        assert read_manifest(tmp_path) == manifest
+
+
 def test_the_file_says_everything_in_plain_json(tmp_path: Path) -> None:
     write_manifest(tmp_path, MANIFEST)
     value = json.loads((tmp_path / "engine_manifest.json").read_text())
-    assert value["format_version"] == 1
+    assert value["format_version"] == 2
     assert value["profiles"]["generation"]["inputs_embeds"] == {"min": [1, 1, 8], "opt": [4, 1, 8], "max": [4, 8, 8]}
     assert value["inputs"] == [{"name": "inputs_embeds", "dtype": "float32", "shape": [-1, -1, 8]}]
     assert value["files"] == [{"name": "llm.onnx", "bytes": 3, "sha256": "00", "header_sha256": "00"}]
@@ -109,8 +114,8 @@ def test_a_missing_manifest_says_how_to_get_one(tmp_path: Path) -> None:
 
 def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
     write_manifest(tmp_path, MANIFEST)
-    edit(tmp_path, lambda value: value.update(format_version=2))
-    with pytest.raises(EngineError, match="format_version is 2, this release reads 1; rebuild the engine with cpspec"):
+    edit_manifest(tmp_path, lambda value: value.update(format_version=3))
+    with pytest.raises(EngineError, match="format_version is 3, this release reads 2; rebuild the engine with cpspec"):
         read_manifest(tmp_path)
 
 
@@ -132,17 +137,72 @@ def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
         (lambda v: v["sidecars"].pop(0), "it does not list config.json"),
         (lambda v: v.update(limits=[1]), "the manifest is damaged"),
         (lambda v: v.update(files=7), "the manifest is damaged"),
+        (lambda v: v["inputs"][0].update(shape=[-1, -1, 9]), "input inputs_embeds: [1, 1, 8] … [4, 16, 8] is no range"),
+        (lambda v: v["inputs"][0].update(shape=[-1, 8]), "is no range of the shape [-1, 8]"),
+        (lambda v: v["profiles"]["context"].update(x=v["profiles"]["context"]["inputs_embeds"]), "no such input"),
+        (lambda v: v.update(backend="tensorrt"), "build is None, the backend is tensorrt"),
+        (lambda v: v.update(build=TENSORRT_BUILD), "the backend is onnxruntime"),
+        (lambda v: v.update(backend="tensorrt", build=TENSORRT_BUILD | {"os": 1}), "field 'os' must be a text"),
+        (
+            lambda v: v.update(backend="tensorrt", build=TENSORRT_BUILD | {"compute_capabilities": []}),
+            "build.compute_capabilities is empty",
+        ),
     ],
 )
 def test_an_edited_manifest_is_refused(
     tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     write_manifest(tmp_path, MANIFEST)
-    edit(tmp_path, change)
+    edit_manifest(tmp_path, change)
     with pytest.raises(EngineError) as caught:
         read_manifest(tmp_path)
     assert message in str(caught.value)
     assert str(tmp_path / "engine_manifest.json") in str(caught.value)
+
+
+def leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if items is None:
+        yield path
+    else:
+        for key, inner in items:
+            yield from leaves(inner, (*path, key))
+
+
+def test_every_single_value_is_sealed(tmp_path: Path) -> None:
+    write_manifest(tmp_path, replace(MANIFEST, backend="tensorrt-rtx", build=FACTS))
+    path = tmp_path / "engine_manifest.json"
+    written = path.read_text()
+    found = list(leaves(json.loads(written)))
+    assert len(found) > 40
+    for place in found:
+        value = json.loads(written)
+        *outer, last = place
+        holder: Any = value
+        for key in outer:
+            holder = holder[key]
+        old = holder[last]
+        holder[last] = not old if isinstance(old, bool) else old + 1 if isinstance(old, int) else old + "x"
+        path.write_text(json.dumps(value))
+        with pytest.raises(EngineError):
+            read_manifest(tmp_path)
+
+
+def test_an_honest_edit_of_a_manifest_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    write_manifest(tmp_path, MANIFEST)
+    path = tmp_path / "engine_manifest.json"
+    path.write_text(path.read_text().replace('"max_batch_size": 4', '"max_batch_size": 8'))
+    with pytest.raises(
+        EngineError, match=r"was changed after the build \(manifest_sha256 differs\); restore it, or reb"
+    ):
+        read_manifest(tmp_path)
+
+
+def test_order_and_layout_of_the_json_mean_nothing(tmp_path: Path) -> None:
+    write_manifest(tmp_path, MANIFEST)
+    path = tmp_path / "engine_manifest.json"
+    path.write_text(json.dumps(dict(reversed(json.loads(path.read_text()).items()))))
+    assert read_manifest(tmp_path) == MANIFEST
 
 
 def test_size_and_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:

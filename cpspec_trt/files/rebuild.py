@@ -1,0 +1,60 @@
+"""The ``cpspec-build`` command that makes an engine again: what its manifest recorded, as flags to paste."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cpspec_trt.files.manifest import Manifest
+
+ONNXRUNTIME = "onnxruntime"
+_SOURCE = "ONNX_DIR"  # the export of the checkpoint; where it lies is nothing that an engine knows
+_MIB = 1 << 20
+
+
+def flag_of(name: str) -> str:
+    """The flag of ``cpspec-build`` for a name of the manifest (max_kv_cache_capacity: --maxKVCacheCapacity)."""
+    first, *rest = name.split("_")
+    return "--" + first + "".join("KV" if word == "kv" else word.capitalize() for word in rest)
+
+
+def rebuild_command(
+    directory: Path, manifest: Manifest, backend: str | None = None, compute_capability: str | None = None
+) -> str:
+    """The command that builds the engine of a directory again, with the same limits.
+
+    Args:
+        directory: the engine directory.
+        manifest: what was recorded there.
+        backend: another backend than the one that built it, or None.
+        compute_capability: a GPU that the new engine must run on ("8.9"), where the old one does not; or None.
+
+    Returns:
+        One line for a shell. ``ONNX_DIR`` stands in it for the export, which the caller has or makes with
+        ``cpspec-export``.
+    """
+    chosen = backend or manifest.backend
+    words = ["cpspec-build", "--onnxDir", _SOURCE, "--engineDir", shlex.quote(str(directory)), "--backend", chosen]
+    if chosen != ONNXRUNTIME:
+        words += ["--precision", manifest.precision, *_tensorrt_flags(manifest, compute_capability)]
+    for name, size in manifest.limits.items():
+        words += [flag_of(name), str(size)]
+    return " ".join(words)
+
+
+def _tensorrt_flags(manifest: Manifest, compute_capability: str | None) -> list[str]:
+    facts = manifest.build
+    if facts is None:
+        return []
+    words = ["--optimizationLevel", str(facts.optimization_level)]
+    if facts.workspace_bytes is not None:
+        words += ["--workspaceMiB", str(facts.workspace_bytes // _MIB)]
+    if facts.version_compatible:
+        words.append("--versionCompatible")
+    if facts.hardware_compatible:
+        words.append("--hardwareCompatible")
+    if compute_capability is not None:
+        words += ["--computeCapabilities", compute_capability]
+    return words
