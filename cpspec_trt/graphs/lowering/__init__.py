@@ -1,0 +1,1 @@
+"""Graph-to-graph passes from the exported fp32 graph to the form that a backend builds best."""
