@@ -16,6 +16,7 @@ FLOORS = {
     "files": 1,
     "checkpoint": 2,
     "text": 2,
+    "devices": 2,
     "graphs": 3,
     "engines": 3,
     "kernels": 3,

@@ -1,0 +1,1 @@
+"""The GPU: one stream, memory that is given back, graphs; everything that imports ``cuda``."""
