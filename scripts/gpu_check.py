@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 
 from scripts.gpu.driver import NoDevice, compute_capability  # noqa: E402
 from scripts.gpu.report import Measurement, table, written_into  # noqa: E402
+from scripts.gpu.suite import run_suite  # noqa: E402
 
 REPLAYS, WARM_UP = 200, 20
 
@@ -32,23 +32,6 @@ def build(capability: int) -> Path:
     command = ["make", "-C", str(ROOT / "plugins"), "cuda-checked", f"ARCHITECTURES={capability}"]
     subprocess.run([*command, f"BUILD={ROOT / 'build' / 'plugins'}", f"PYTHON={sys.executable}"], check=True)
     return ROOT / "build" / "plugins" / f"cuda-{capability}" / "libcpspec_cuda_checked.so"
-
-
-def run_suite(library: Path) -> bool:
-    """The kernels' tests, with the device among the implementations."""
-    environment = {**os.environ, "CPSPEC_DEVICE_LIBRARY": str(library)}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        "device",
-        "tests/kernels",
-        "tests/plugins",
-    ]
-    return subprocess.run(command, cwd=ROOT, env=environment).returncode == 0
 
 
 def import_torch() -> Any:
@@ -116,7 +99,7 @@ def main() -> int:
         print(f"no GPU was checked: {missing}", file=sys.stderr)
         return 0 if arguments.allow_missing else 1
     library = build(capability)
-    passed = run_suite(library)
+    passed = run_suite(library).returncode == 0
     device, measurements = measure(library)
     print("\n".join([device, *table(measurements)]))
     if arguments.write and passed:

@@ -13,6 +13,7 @@ from cpspec_trt.kernels.protocol import FilterParameters, FilterRows
 
 VOCABULARIES = (8, 97, 1024, 2048, 4096)
 ROWS = (1, 7, 64)
+KINDS = ("plain", "spread", "peaked", "flat", "tied", "masked")
 FLOATS = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 NEAR_BORDER = 1e-6
 NEAR_TIE = 1e-5
@@ -34,15 +35,22 @@ class Point:
     def filters(self) -> FilterRows:
         return FilterRows.pack([FilterParameters(self.temperature, self.top_k, self.top_p)] * self.rows)
 
+    @property
+    def kinds(self) -> np.ndarray:
+        """What each row is like, an index into ``KINDS``: all by turns, the first one another at every point."""
+        key = [self.vocabulary, self.rows, self.top_k, int(100 * self.top_p), int(10 * self.temperature)]
+        first = int(np.random.default_rng(key).integers(len(KINDS)))
+        return (first + np.arange(self.rows)) % len(KINDS)
+
     def logits(self) -> np.ndarray:
-        """[rows, vocabulary]: rows by turns plain, spread, peaked, flat, tied and masked with -inf."""
+        """[rows, vocabulary], in the point's dtype."""
         random = np.random.default_rng([self.vocabulary, self.rows, self.top_k, int(10 * self.temperature)])
-        made = random.normal(size=(self.rows, self.vocabulary))
-        made *= np.array([1, 3, 12, 0, 1, 1])[np.arange(self.rows) % 6, None]
-        made[4::6] = random.integers(-2, 3, made[4::6].shape)
-        masked = random.random(made[5::6].shape) < 0.7
+        kinds, shape = self.kinds, (self.rows, self.vocabulary)
+        made = random.normal(size=shape) * np.array([1, 3, 12, 0, 1, 1])[kinds, None]
+        made = np.where(kinds[:, None] == KINDS.index("tied"), random.integers(-2, 3, shape), made)
+        masked = (kinds[:, None] == KINDS.index("masked")) & (random.random(shape) < 0.7)
         masked[:, self.vocabulary // 2] = False
-        made[5::6][masked] = -np.inf
+        made[masked] = -np.inf
         return made.astype(FLOATS[self.dtype])
 
 

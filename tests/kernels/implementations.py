@@ -20,7 +20,7 @@ from cpspec_trt.kernels.native import NativeKernels
 from cpspec_trt.kernels.native_library import NativeLibrary
 from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.kernels.protocol import Kernels
-from tests.plugins.device import DEVICE_VARIABLE, device_kernels
+from tests.plugins.device import DEVICE_VARIABLE, device_is_simulated, device_kernels
 from tests.plugins.emulated import SCHEDULES, emulated_kernels
 
 # Another build of the CPU library, under sanitizers or with a fault put in: the suite runs over it alone.
@@ -62,4 +62,5 @@ if not OTHER_LIBRARY:
     IMPLEMENTATIONS = {"oracle": OracleKernels, **NATIVE}
 
 # Those that can draw a million times: the emulated kernels, bit-equal to them, take a tenth of a millisecond a row.
-FAST = {name: make for name, make in IMPLEMENTATIONS.items() if name != "emulated"}
+SLOW = {"emulated", "device"} if device_is_simulated() else {"emulated"}
+FAST = {name: make for name, make in IMPLEMENTATIONS.items() if name not in SLOW}

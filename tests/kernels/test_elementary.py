@@ -9,14 +9,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from cpspec_trt.kernels.arrays import address
 from cpspec_trt.kernels.native import NativeKernels
-from cpspec_trt.kernels.native_structs import NoiseRowsStruct
-from tests.kernels import definition
-from tests.kernels.implementations import CPU_LEVELS, NATIVE, cpu_kernels
+from tests.kernels import definition, functions
+from tests.kernels.implementations import CPU_LEVELS, cpu_kernels
 from tests.kernels.test_philox import KNOWN_ANSWERS
 
-EXP, LOG, LOG1P = range(3)
 BEST = CPU_LEVELS[0]
 
 
@@ -26,17 +23,11 @@ def _bits(value: float) -> int:
 
 # What core/elementary.h states: the function, its double, the range as bit patterns, the bound in ulp.
 STATED: dict[str, tuple[int, Callable[[np.ndarray], np.ndarray], int, int]] = {
-    "exp": (EXP, np.exp, _bits(-0.0), _bits(-87.0)),
-    "log": (LOG, np.log, 1, _bits(3e38)),
-    "log1p": (LOG1P, np.log1p, _bits(-(2.0**-126)), _bits(-1 + 2.0**-24)),
+    "exp": (functions.EXP, np.exp, _bits(-0.0), _bits(-87.0)),
+    "log": (functions.LOG, np.log, 1, _bits(3e38)),
+    "log1p": (functions.LOG1P, np.log1p, _bits(-(2.0**-126)), _bits(-1 + 2.0**-24)),
 }
 STATED_ULP = 1.0
-
-
-def _evaluate(native: NativeKernels, function: int, x: np.ndarray) -> np.ndarray:
-    y = np.empty_like(x)
-    native.library.call("evaluate", function, address(x), len(x), address(y))
-    return y
 
 
 def _worst_ulp(native: NativeKernels, name: str, patterns: np.ndarray) -> float:
@@ -44,7 +35,7 @@ def _worst_ulp(native: NativeKernels, name: str, patterns: np.ndarray) -> float:
     x = patterns.astype(np.uint32).view(np.float32)
     want = exact(x.astype(np.float64))
     unit = np.exp2(np.frexp(want)[1].astype(np.float64) - 24)
-    return float((np.abs(_evaluate(native, function, x).astype(np.float64) - want) / unit).max())
+    return float((np.abs(functions.evaluate(native, function, x).astype(np.float64) - want) / unit).max())
 
 
 @pytest.mark.parametrize("name", STATED)
@@ -68,17 +59,16 @@ def test_errors_stay_below_what_is_stated_for_every_float32(name: str) -> None:
 
 def test_a_weight_below_the_range_of_exp_is_exactly_zero(native: NativeKernels) -> None:
     x = np.array([-87.0, np.nextafter(np.float32(-87), np.float32(-88)), -88, -104, -1e30, -np.inf], np.float32)
-    assert (_evaluate(native, EXP, x) > 0).tolist() == [True, False, False, False, False, False]
-    assert _evaluate(native, EXP, np.array([0.0, -0.0], np.float32)).tolist() == [1.0, 1.0]
+    assert (functions.evaluate(native, functions.EXP, x) > 0).tolist() == [True, False, False, False, False, False]
+    assert functions.evaluate(native, functions.EXP, np.array([0.0, -0.0], np.float32)).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("name", STATED)
-def test_every_implementation_gives_the_same_bits(name: str) -> None:
+def test_every_implementation_gives_the_same_bits(native: NativeKernels, name: str) -> None:
     function, _, first, last = STATED[name]
     x = np.random.default_rng(first).integers(first, last + 1, 30_011).astype(np.uint32).view(np.float32)
-    results = [_evaluate(make(), function, x).view(np.uint32) for make in NATIVE.values()]
-    for other in results[1:]:
-        np.testing.assert_array_equal(other, results[0])
+    got, want = functions.evaluate(native, function, x), functions.evaluate(cpu_kernels(BEST), function, x)
+    np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
 def test_the_published_known_answers_come_out(native: NativeKernels) -> None:
@@ -86,9 +76,7 @@ def test_the_published_known_answers_come_out(native: NativeKernels) -> None:
         np.array([[int(word, 16) for word in row[column].split()] for row in KNOWN_ANSWERS], np.uint32)
         for column in range(3)
     )
-    out = np.empty_like(answers)
-    native.library.call("philox", address(counters), address(keys), len(out), address(out))
-    np.testing.assert_array_equal(out, answers)
+    np.testing.assert_array_equal(functions.philox(native, counters, keys), answers)
 
 
 def test_words_follow_the_counter_layout(native: NativeKernels) -> None:
@@ -97,9 +85,7 @@ def test_words_follow_the_counter_layout(native: NativeKernels) -> None:
     seeds = random.integers(0, 2**64, count, dtype=np.uint64)
     streams, frames = random.integers(0, 2**32, (2, count), dtype=np.uint32)
     tokens = random.integers(0, 200_000, count)
-    noise = NoiseRowsStruct(address(seeds), address(streams), address(frames))
-    words = np.empty(count, np.uint32)
-    native.library.call("token_words", ctypes.byref(noise), address(tokens), count, address(words))
+    words = functions.token_words(native, seeds, streams, frames, tokens)
     want = [definition.word(*(int(each) for each in row)) for row in zip(seeds, frames, streams, tokens, strict=True)]
     assert words.tolist() == want
 
@@ -108,22 +94,16 @@ def test_uniforms_are_the_definitions_and_gumbel_noise_is_near_float64(native: N
     words = np.concatenate(
         [np.arange(64), 2 ** np.arange(32), np.random.default_rng(0).integers(0, 2**32, 3000), [2**32 - 1]]
     ).astype(np.uint32)
-    uniforms, gumbels = np.empty((2, len(words)), np.float32)
-    native.library.call("noise", address(words), len(words), address(uniforms), address(gumbels))
+    uniforms, gumbels = functions.noise(native, words)
     assert uniforms.tolist() == [definition.uniform(int(each)) for each in words]
     want = np.array([definition.gumbel(int(each)) for each in words])
     np.testing.assert_allclose(gumbels, want, rtol=3e-7, atol=3e-7)
 
 
-def test_noise_has_the_same_bits_everywhere() -> None:
+def test_noise_has_the_same_bits_everywhere(native: NativeKernels) -> None:
     words = np.random.default_rng(2).integers(0, 2**32, 20_003, dtype=np.uint32)
-    results = []
-    for make in NATIVE.values():
-        numbers = np.empty((2, len(words)), np.float32)
-        make().library.call("noise", address(words), len(words), address(numbers[0]), address(numbers[1]))
-        results.append(numbers.view(np.uint32))
-    for other in results[1:]:
-        np.testing.assert_array_equal(other, results[0])
+    for got, want in zip(functions.noise(native, words), functions.noise(cpu_kernels(BEST), words), strict=True):
+        np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
 def _fused(native: NativeKernels, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:

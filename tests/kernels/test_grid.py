@@ -1,20 +1,24 @@
-"""The filter and the draw of every implementation over a grid: equal bits among the compiled ones, the oracle's ids."""
+"""The filter and the draw of every compiled implementation over a grid: the CPU library's bits, the oracle's ids."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pytest
 
+from cpspec_trt.kernels.native import NativeKernels
 from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.kernels.philox import Purpose, gumbel_of, stream, token_words
 from cpspec_trt.kernels.protocol import Kernels
 from tests.kernels import grid
 from tests.kernels.grid import NEAR_BORDER, NEAR_TIE, UNDERFLOW, Point
-from tests.kernels.implementations import NATIVE
+from tests.kernels.implementations import CPU_LEVELS, cpu_kernels
 
 ORACLE = OracleKernels()
+SAMPLE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +80,43 @@ class Tally:
         assert self.near_ties <= 1 + 1e-4 * self.rows
 
 
-def _run(points: list[Point], implementations: list[str]) -> None:
+def _expected(point: Point) -> tuple[np.ndarray, Sampled, Sampled]:
+    """Logits, what the oracle makes of them and what the CPU library does."""
+    logits = point.logits()
+    return logits, _sampled(ORACLE, logits, point), _sampled(cpu_kernels(CPU_LEVELS[0]), logits, point)
+
+
+_kept = cache(_expected)  # of the sample, for the next implementation
+
+
+def _compare(native: NativeKernels, points: list[Point], expected: Callable[[Point], tuple] = _expected) -> None:
     tally = Tally()
     for point in points:
-        logits = point.logits()
-        want = _sampled(ORACLE, logits, point)
-        first, *others = [_sampled(NATIVE[name](), logits, point) for name in implementations]
-        for name, other in zip(implementations[1:], others, strict=True):
-            np.testing.assert_array_equal(other.probabilities, first.probabilities, err_msg=f"{name} {point}")
-            np.testing.assert_array_equal(other.codes, first.codes, err_msg=f"{name} {point}")
-        tally.compare(first, want, logits, point)
+        logits, want, cpu = expected(point)
+        got = _sampled(native, logits, point)
+        np.testing.assert_array_equal(got.probabilities, cpu.probabilities, err_msg=str(point))
+        np.testing.assert_array_equal(got.codes, cpu.codes, err_msg=str(point))
+        tally.compare(got, want, logits, point)
     tally.assert_few_were_excused()
 
 
-def test_a_sample_of_the_grid_is_filtered_and_drawn_alike() -> None:
-    points = grid.sampled_grid(200)
+def test_the_sample_holds_every_value_of_every_axis_and_every_kind_of_row_alone_and_among_others() -> None:
+    sample, whole = grid.sampled_grid(SAMPLE), list(grid.whole_grid())
     for axis in ("vocabulary", "rows", "top_p", "temperature", "dtype"):
-        values = {getattr(point, axis) for point in points}
-        assert values == {getattr(point, axis) for point in grid.whole_grid()}
-    _run(points, list(NATIVE))
+        assert {getattr(point, axis) for point in sample} == {getattr(point, axis) for point in whole}
+    for vocabulary in grid.VOCABULARIES:
+        top_ks = {point.top_k for point in sample if point.vocabulary == vocabulary}
+        assert top_ks == {0, 1, 50, vocabulary, vocabulary + 5}
+    for rows in grid.ROWS:
+        kinds = {int(kind) for point in sample if point.rows == rows for kind in point.kinds}
+        assert kinds == set(range(len(grid.KINDS)))
+
+
+def test_a_sample_of_the_grid_is_filtered_and_drawn_alike(native: NativeKernels) -> None:
+    _compare(native, grid.sampled_grid(SAMPLE), _kept)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("vocabulary", grid.VOCABULARIES)
-def test_the_whole_grid_is_filtered_and_drawn_alike(vocabulary: int) -> None:
-    _run([point for point in grid.whole_grid() if point.vocabulary == vocabulary], list(NATIVE))
+def test_the_whole_grid_is_filtered_and_drawn_alike(native: NativeKernels, vocabulary: int) -> None:
+    _compare(native, [point for point in grid.whole_grid() if point.vocabulary == vocabulary])

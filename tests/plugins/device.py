@@ -23,8 +23,9 @@ from cpspec_trt.kernels.native_library import NativeLibrary
 from cpspec_trt.kernels.native_structs import BoundTables
 from cpspec_trt.kernels.protocol import FilterRows, Logits, Rows
 
-# libcpspec_cuda_checked.so; where it is set, the suite runs on the device too.
+# libcpspec_cuda_checked.so, or SIMULATED; where it is set, the suite runs on the device too.
 DEVICE_VARIABLE = "CPSPEC_DEVICE_LIBRARY"
+SIMULATED = "simulated"
 ARRIVALS = 65536
 
 
@@ -194,19 +195,19 @@ class DeviceKernels:
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         operation = getattr(self._kernels, name)
+        return lambda *arguments: self.carry(operation, *arguments)
 
-        def call(*arguments: object) -> None:
-            memory = SharedMemory(self._allocator)
-            moved: list[tuple[np.ndarray, np.ndarray]] = []
-            try:
-                operation(*(_moved(each, memory, moved) for each in arguments))
-            finally:
-                for original, copy in moved:
-                    if original.flags.writeable:
-                        original[...] = copy
-                memory.release()
-
-        return call
+    def carry(self, call: Callable[..., None], *arguments: object) -> None:
+        """Make a call with copies of its arrays in shared memory, then copy back what may be written."""
+        memory = SharedMemory(self._allocator)
+        moved: list[tuple[np.ndarray, np.ndarray]] = []
+        try:
+            call(*(_moved(each, memory, moved) for each in arguments))
+        finally:
+            for original, copy in moved:
+                if original.flags.writeable:
+                    original[...] = copy
+            memory.release()
 
 
 def _moved(value: object, memory: SharedMemory, moved: list[tuple[np.ndarray, np.ndarray]]) -> object:
@@ -221,8 +222,17 @@ def _moved(value: object, memory: SharedMemory, moved: list[tuple[np.ndarray, np
     return value
 
 
+def device_is_simulated() -> bool:
+    """Whether what is called a device are the emulated kernels."""
+    return os.environ.get(DEVICE_VARIABLE) == SIMULATED
+
+
 def device_kernels() -> Any:
     """The CUDA library of ``DEVICE_VARIABLE`` on its first device, as if it were a ``NativeKernels``."""
+    if device_is_simulated():
+        from tests.plugins.simulated_device import simulated_kernels
+
+        return simulated_kernels()
     path = Path(os.environ[DEVICE_VARIABLE])
     tools = DeviceTools(path)
     return DeviceKernels(DeviceLibrary(path, tools), tools)

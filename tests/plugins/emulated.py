@@ -38,13 +38,13 @@ class EmulatedLibrary(NativeLibrary):
 
     def __init__(self, path: Path, schedule: Schedule) -> None:
         super().__init__(path, "make -C plugins emulated")
-        self._schedule = schedule
+        self.schedule = schedule
         self._configure = ctypes.CDLL(str(path)).cpspec_emulation_configure
         self._configure.restype = None
         self._configure.argtypes = [ctypes.c_uint64, ctypes.c_int32, ctypes.c_uint32]
 
     def call(self, operation: str, *arguments: object) -> None:
-        self._configure(self._schedule.seed, 1, self._schedule.threads)
+        self._configure(self.schedule.seed, 1, self.schedule.threads)
         super().call(operation, *arguments)
 
 

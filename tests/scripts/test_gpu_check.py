@@ -11,9 +11,9 @@ import pytest
 from scripts.gpu.report import BEGIN, END, Measurement, table, written_into
 from scripts.gpu.workloads import workloads
 from tests.conftest import ROOT
-from tests.plugins.cuda.test_device import HostMemory
 from tests.plugins.device import SharedKernels, SharedMemory
 from tests.plugins.emulated import Schedule, emulated_kernels
+from tests.plugins.simulated_device import HostMemory
 
 
 def _check(*arguments: str) -> subprocess.CompletedProcess[str]:

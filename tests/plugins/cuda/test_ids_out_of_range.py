@@ -68,7 +68,12 @@ def test_a_sequence_that_names_no_row_of_the_batch_feeds_and_commits_nothing(cud
 
 
 def _commit(
-    cuda: NativeKernels, codes: np.ndarray, last: np.ndarray, rows: np.ndarray, first_hidden: np.ndarray, drafts: np.ndarray
+    cuda: NativeKernels,
+    codes: np.ndarray,
+    last: np.ndarray,
+    rows: np.ndarray,
+    first_hidden: np.ndarray,
+    drafts: np.ndarray,
 ) -> np.ndarray:
     """Two sequences of one draft each, whose target has all its mass on code 0."""
     target = np.tile(np.array([1, 0], np.float32), (4, 1))
@@ -97,7 +102,9 @@ def _commit(
     return commits
 
 
-def test_a_commit_beyond_the_frame_or_from_a_hidden_row_that_is_not_there_leaves_the_state_alone(cuda: NativeKernels) -> None:
+def test_a_commit_beyond_the_frame_or_from_a_hidden_row_that_is_not_there_leaves_the_state_alone(
+    cuda: NativeKernels,
+) -> None:
     codes, rows = np.full((2, 4), 9), np.array([0, 1])
     for last, first_hidden in ((np.array([2, 1]), np.array([0, 2])), (np.array([1, 1]), np.array([FAR, 2]))):
         state, at = codes.copy(), last.copy()

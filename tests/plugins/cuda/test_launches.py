@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cpspec_trt.kernels.native import NativeKernels
 from tests.plugins.cuda.cases import Case, acceptance_cases, copying_cases, heads_cases, logits_cases
-from tests.plugins.emulated import Schedule, emulated_kernels
-
-KERNELS = emulated_kernels(Schedule(0, 256))
 
 
 def _cases() -> dict[str, Case]:
@@ -24,24 +22,23 @@ def _cases() -> dict[str, Case]:
 CASES = _cases()
 
 
-def _launches(name: str) -> int:
-    before = KERNELS.library.launches
-    CASES[name](KERNELS)
-    return KERNELS.library.launches - before
+def _launches(cuda: NativeKernels, case: Case) -> int:
+    before = cuda.library.launches
+    case(cuda)
+    return cuda.library.launches - before
 
 
-def test_a_round_is_four_launches_around_the_engines_pass() -> None:
-    assert [_launches(name) for name in ("draft", "build_verify_input", "score", "accept_commit")] == [1, 1, 1, 1]
+def test_a_round_is_four_launches_around_the_engines_pass(cuda: NativeKernels) -> None:
+    names = ("draft", "build_verify_input", "score", "accept_commit")
+    assert [_launches(cuda, CASES[name]) for name in names] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"sample"}))
-def test_every_operation_over_a_small_vocabulary_is_one_launch(name: str) -> None:
-    assert _launches(name) == 1
+def test_every_operation_over_a_small_vocabulary_is_one_launch(cuda: NativeKernels, name: str) -> None:
+    assert _launches(cuda, CASES[name]) == 1
 
 
-def test_a_draw_over_any_vocabulary_is_nine_launches_however_large_it_is() -> None:
-    assert _launches("sample") == 9
+def test_a_draw_over_any_vocabulary_is_nine_launches_however_large_it_is(cuda: NativeKernels) -> None:
+    assert _launches(cuda, CASES["sample"]) == 9
     wide = logits_cases(np.random.default_rng(0), 5000)["sample"]
-    before = KERNELS.library.launches
-    wide(KERNELS)
-    assert KERNELS.library.launches - before == 9
+    assert _launches(cuda, wide) == 9

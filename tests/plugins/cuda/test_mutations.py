@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernels.selection import suite
 from tests.plugins.building import ROOT, make
 from tests.plugins.emulated import LIBRARY_VARIABLE
 
@@ -114,10 +115,10 @@ def _mutated_library(mutation: Mutation, folder: Path) -> Path:
     return folder / "build" / "libcpspec_emulated.so"
 
 
-def _assert_caught(mutation: Mutation, folder: Path, *tests: str) -> None:
+def _assert_caught(mutation: Mutation, folder: Path, command: list[str]) -> None:
     library = _mutated_library(mutation, folder)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-x", *tests],
+        [*command, "-x"],
         env={**os.environ, LIBRARY_VARIABLE: str(library)},
         cwd=ROOT,
         capture_output=True,
@@ -128,10 +129,11 @@ def _assert_caught(mutation: Mutation, folder: Path, *tests: str) -> None:
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
 def test_the_suite_of_all_implementations_fails_when(mutation: Mutation, tmp_path: Path) -> None:
-    _assert_caught(mutation, tmp_path, "tests/kernels", "-k", "emulated")
+    _assert_caught(mutation, tmp_path, suite("emulated", "tests/kernels"))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("mutation", [*MUTATIONS, *MORE_MUTATIONS], ids=lambda each: each.name)
 def test_the_comparison_with_the_cpu_library_fails_when(mutation: Mutation, tmp_path: Path) -> None:
-    _assert_caught(mutation, tmp_path, "tests/plugins/cuda/test_same_bits.py", "-k", mutation.tests)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/plugins/cuda/test_same_bits.py"]
+    _assert_caught(mutation, tmp_path, [*command, "-k", mutation.tests])

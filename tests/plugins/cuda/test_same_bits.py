@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -14,23 +10,8 @@ from cpspec_trt.kernels.native import NativeKernels
 from cpspec_trt.kernels.philox import Purpose, stream
 from cpspec_trt.kernels.protocol import FilterParameters, FilterRows
 from tests.plugins.cuda.cases import Case, acceptance_cases, copying_cases, heads_cases, logits_cases
-from tests.plugins.device import DEVICE_VARIABLE, device_kernels
-from tests.plugins.emulated import SCHEDULES, emulated_kernels
 
 CPU = default_kernels()
-
-
-RUNS: dict[str, Callable[[], NativeKernels]] = {
-    f"seed{each.seed}-{each.threads}threads": partial(emulated_kernels, each) for each in SCHEDULES
-}
-if DEVICE_VARIABLE in os.environ:
-    RUNS["device"] = device_kernels
-
-
-@pytest.fixture(scope="module", params=RUNS)
-def cuda(request: pytest.FixtureRequest) -> NativeKernels:
-    """The CUDA kernels, emulated under a schedule or on a device."""
-    return RUNS[request.param]()
 
 
 def assert_same_bits(cases: dict[str, Case], cuda: NativeKernels) -> None:
