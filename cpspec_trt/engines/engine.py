@@ -13,16 +13,29 @@ from cpspec_trt.files.manifest import Manifest, ProfileName
 Tensors = Mapping[str, np.ndarray]
 
 
+class Tensor(Protocol):
+    """What an engine can be bound to: a numpy array, or an array on a device."""
+
+    @property
+    def dtype(self) -> np.dtype: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
 class BoundPass(Protocol):
     """One pass over fixed memory: inputs are read from, and outputs written to, the arrays it was bound to."""
 
     def run(self) -> None:
-        """Run the pass. Returns when the outputs are written."""
+        """Run the pass. Returns when the outputs are written; on a device, when the pass stands in the stream."""
         ...
 
 
 class Engine(Protocol):
-    """A built network. ``bind`` is called rarely (once per shape), ``BoundPass.run`` once per pass."""
+    """A built network over host memory. ``bind`` is called once per shape, ``BoundPass.run`` once per pass.
+
+    Its counterpart over device memory is ``engines.tensorrt.TensorRTEngine``.
+    """
 
     manifest: Manifest
 
@@ -37,7 +50,7 @@ class Engine(Protocol):
         ...
 
 
-def check_tensors(manifest: Manifest, profile: ProfileName, tensors: Tensors) -> None:
+def check_tensors(manifest: Manifest, profile: ProfileName, tensors: Mapping[str, Tensor]) -> None:
     """Refuse tensors that an engine was not built for.
 
     Raises:
@@ -54,7 +67,7 @@ def check_tensors(manifest: Manifest, profile: ProfileName, tensors: Tensors) ->
             raise EngineError(f"{where}: the engine has no tensor {name!r}; it has {', '.join(sorted(known))}")
         if array.dtype.name != info.dtype:
             raise EngineError(f"{where}: tensor {name!r} is {array.dtype.name}, expected {info.dtype}")
-        if not array.flags.c_contiguous:
+        if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
             raise EngineError(f"{where}: tensor {name!r} is not contiguous")
         reason = ranges[name].violation(array.shape) if name in ranges else None
         if reason is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,28 +13,13 @@ from cpspec_trt.devices.cuda import CudaRuntime, probe
 from cpspec_trt.errors import EngineError
 
 
-class Status(int):
-    """A status of a runtime that answers without a driver or a device."""
-
-
-class Statuses:
-    cudaSuccess = Status(0)
-    cudaErrorMemoryAllocation = Status(2)
-
-
-class Bindings:
+def bindings(status: int, count: int | None) -> SimpleNamespace:
     """As much of ``cuda.bindings.runtime`` as a machine without a usable GPU answers."""
-
-    cudaError_t = Statuses
-
-    def __init__(self, status: int, count: int | None) -> None:
-        self._answer = Status(status), count
-
-    def cudaGetDeviceCount(self) -> tuple[Status, int | None]:
-        return self._answer
-
-    def cudaGetErrorString(self, status: Status) -> tuple[Status, bytes]:
-        return Status(0), b"something else"
+    return SimpleNamespace(
+        cudaError_t=SimpleNamespace(cudaSuccess=0, cudaErrorMemoryAllocation=2),
+        cudaGetDeviceCount=lambda: (status, count),
+        cudaGetErrorString=lambda status: (0, b"something else"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +34,7 @@ class Bindings:
 def test_a_machine_without_a_gpu_is_told_what_is_missing_and_what_works_instead(
     monkeypatch: pytest.MonkeyPatch, status: int, count: int | None, reason: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "cuda.bindings.runtime", Bindings(status, count))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "cuda.bindings.runtime", bindings(status, count))
     expected = f"no GPU can be used: {reason}; run on a machine with an NVIDIA GPU.*--backend onnxruntime"
     with pytest.raises(EngineError, match=expected):
         CudaRuntime()
@@ -56,7 +42,7 @@ def test_a_machine_without_a_gpu_is_told_what_is_missing_and_what_works_instead(
 
 
 def test_a_gpu_that_does_not_exist_is_refused_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cuda.bindings.runtime", Bindings(0, 1))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "cuda.bindings.runtime", bindings(0, 1))
     with pytest.raises(EngineError, match="GPU 1 does not exist: the driver finds 1"):
         CudaRuntime(1)
 
