@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cpspec_trt.engines.engine import Engine
+from cpspec_trt.engines.environment import check_runnable
 from cpspec_trt.errors import EngineError, UnsupportedError
 from cpspec_trt.files.manifest import read_manifest
 
@@ -19,6 +20,7 @@ def open_engine(directory: Path, threads: int | None = None) -> Engine:
     if not directory.is_dir():
         raise EngineError(f"{directory}: the engine directory does not exist; build it with cpspec-build")
     manifest = read_manifest(directory)
+    check_runnable(directory, manifest)
     if manifest.backend == "onnxruntime":
         from cpspec_trt.engines.onnxruntime import OnnxRuntimeEngine
 

@@ -18,13 +18,12 @@ from typing import Any, Literal
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.engine_config import take
 from cpspec_trt.files.json_io import read_json, write_json_atomic
-from cpspec_trt.files.rebuild import rebuild_command
+from cpspec_trt.files.rebuild import FULL, RTX, rebuild_command
 
 FORMAT_VERSION = 2
 MANIFEST_NAME = "engine_manifest.json"
 PORTABLE = "portable"
 SEAL = "manifest_sha256"
-TENSORRT_BACKENDS = ("tensorrt", "tensorrt-rtx")
 ProfileName = Literal["context", "generation"]
 Shape = tuple[int, ...]
 _HEADER_BYTES = 1 << 20
@@ -109,6 +108,11 @@ class BuildFacts:
     workspace_bytes: int | None
     version_compatible: bool
     hardware_compatible: bool
+
+    @property
+    def named_capabilities(self) -> tuple[str, ...]:
+        """The GPUs it is for, where they were named; empty for a portable engine."""
+        return () if self.compute_capabilities == (PORTABLE,) else self.compute_capabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +273,7 @@ def _from_json(value: dict[str, Any], path: Path) -> Manifest:
 
 def _build_facts(manifest: Mapping[str, Any], path: Path) -> BuildFacts | None:
     value = manifest["build"]
-    if (value is None) == (manifest["backend"] in TENSORRT_BACKENDS):
+    if (value is None) == (manifest["backend"] in (FULL, RTX)):
         raise ValueError(f"build is {value!r:.60}, the backend is {manifest['backend']}")
     if value is None:
         return None

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cpspec_trt.files.manifest import Manifest
+    from cpspec_trt.files.manifest import BuildFacts, Manifest
 
-ONNXRUNTIME = "onnxruntime"
+ONNXRUNTIME, FULL, RTX = "onnxruntime", "tensorrt", "tensorrt-rtx"
 _SOURCE = "ONNX_DIR"  # the export of the checkpoint; where it lies is nothing that an engine knows
 _MIB = 1 << 20
 
@@ -38,23 +38,29 @@ def rebuild_command(
     chosen = backend or manifest.backend
     words = ["cpspec-build", "--onnxDir", _SOURCE, "--engineDir", shlex.quote(str(directory)), "--backend", chosen]
     if chosen != ONNXRUNTIME:
-        words += ["--precision", manifest.precision, *_tensorrt_flags(manifest, compute_capability)]
+        words += ["--precision", manifest.precision]
+    if manifest.build is not None and chosen == manifest.backend:
+        words += _options(manifest.build)
+    if chosen == RTX and (capabilities := _capabilities(manifest, compute_capability)):
+        words += ["--computeCapabilities", ",".join(capabilities)]
     for name, size in manifest.limits.items():
         words += [flag_of(name), str(size)]
     return " ".join(words)
 
 
-def _tensorrt_flags(manifest: Manifest, compute_capability: str | None) -> list[str]:
-    facts = manifest.build
-    if facts is None:
-        return []
+def _options(facts: BuildFacts) -> list[str]:
     words = ["--optimizationLevel", str(facts.optimization_level)]
     if facts.workspace_bytes is not None:
         words += ["--workspaceMiB", str(facts.workspace_bytes // _MIB)]
-    if facts.version_compatible:
-        words.append("--versionCompatible")
-    if facts.hardware_compatible:
-        words.append("--hardwareCompatible")
-    if compute_capability is not None:
-        words += ["--computeCapabilities", compute_capability]
-    return words
+    return (
+        words
+        + ["--versionCompatible"] * facts.version_compatible
+        + ["--hardwareCompatible"] * facts.hardware_compatible
+    )
+
+
+def _capabilities(manifest: Manifest, wanted: str | None) -> tuple[str, ...]:
+    """The GPUs to name: those that the engine was built for by name, and the one that is wanted."""
+    facts = manifest.build
+    named = facts.named_capabilities if facts is not None and manifest.backend == RTX else ()
+    return named if wanted is None else (*named, wanted)
