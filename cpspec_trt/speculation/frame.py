@@ -6,7 +6,7 @@ so where the predictor's rows are the same bits, greedy codes are the same codes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,14 +15,13 @@ from cpspec_trt.files.engine_config import MAX_VERIFY_ROWS
 from cpspec_trt.kernels.protocol import F32, I64, FilterParameters, Kernels
 from cpspec_trt.speculation.predictor import Predictor
 from cpspec_trt.speculation.round import FrameState, Outcome, RoundRunner
-from cpspec_trt.speculation.rules import GreedyRule, RejectionRule, RowSampling, Rule
+from cpspec_trt.speculation.rules import DEFAULT_RULE, GREEDY, RULES, Rule
+from cpspec_trt.speculation.slots import RowSampling
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 
 MIN_WINDOW = 2
 MAX_WINDOW = MAX_VERIFY_ROWS
 MAX_GROUPS = 256  # a stream word gives m and the depth eight bits each
-
-RuleFactory = Callable[[Kernels, int, int, int], Rule]
 
 
 class FrameDecoder:
@@ -35,7 +34,8 @@ class FrameDecoder:
         heads: F32,
         window: int,
         max_batch: int = 1,
-        sampling_rule: RuleFactory = RejectionRule,
+        rule: Rule = RULES[DEFAULT_RULE],
+        tolerance: float = 0.0,
     ) -> None:
         """Bind every buffer for the largest batch.
 
@@ -45,7 +45,9 @@ class FrameDecoder:
             heads: float32 [G-1, V, H]; head s predicts c_(s+1).
             window: rows of a verify pass, 2 to 8; 0 decodes autoregressively.
             max_batch: the largest batch ``decode`` will be given.
-            sampling_rule: acceptance rule of batches that sample; a batch of greedy rows is greedy under any.
+            rule: how sampled drafts are accepted; greedy rows are greedy under any.
+            tolerance: gap of two logits below which a pass of several rows decides nothing (see ``round``); 0 where
+                such passes have the bits of single rows.
 
         Raises:
             UsageError: the window is neither 0 nor 2 to 8.
@@ -60,17 +62,16 @@ class FrameDecoder:
                 f"with 2 to {MAX_GROUPS} code groups; use the lm_heads of the same export"
             )
         self._predictor = predictor
-        self._max_drafts = max(window - 1, 0)
         self._speculative = window > 0
-        rows = max_batch * self._max_drafts, max_batch * (self._max_drafts + 1)
-        self._greedy = GreedyRule(kernels, *rows, predictor.codebook)
-        self._sampling = sampling_rule(kernels, *rows, predictor.codebook)
+        self._rule = rule
+        max_drafts = max(window - 1, 0)
         contiguous = np.ascontiguousarray(heads, np.float32)
-        self._rounds = RoundRunner(kernels, predictor, contiguous, self._max_drafts, max_batch)
+        self._rounds = RoundRunner(kernels, predictor, contiguous, max_drafts, max_batch, rule, tolerance)
         self._codes = np.empty((max_batch, predictor.groups), np.int64)
         self._last = np.empty(max_batch, np.int64)
+        self._first = np.empty((max_batch, predictor.hidden_size), np.float32)
         self._context = np.empty((max_batch, predictor.hidden_size), np.float32)
-        self._counters = _FrameCounters(max_batch, self._max_drafts)
+        self._counters = _FrameCounters(max_batch, max_drafts)
 
     def decode(
         self,
@@ -101,14 +102,13 @@ class FrameDecoder:
         state = FrameState(
             self._codes[:batch], self._last[:batch], self._context[:batch], RowSampling.pack(filters, seeds, frames)
         )
-        rule = self._greedy if all(each.greedy for each in filters) else self._sampling
         state.codes[:, 0] = first_codes
         state.last.fill(0)
-        state.context[:] = self._predictor.start_frame(talker_hidden, first_codes)
-        self._rounds.decide_first(state, rule)
+        self._first[:batch] = self._predictor.start_frame(talker_hidden, first_codes)
+        self._rounds.decide_first(state, self._first[:batch])
         self._counters.start(batch)
-        while (state.last < state.codes.shape[1] - 1).any():
-            self._counters.add(self._rounds.run(state, rule))
+        while not state.finished:
+            self._counters.add(self._rounds.run(state))
         codes_out[:] = state.codes
         names = [self._rule_name(each) for each in filters]
         self._counters.report(statistics, names)
@@ -116,7 +116,7 @@ class FrameDecoder:
     def _rule_name(self, filters: FilterParameters) -> str | None:
         if not self._speculative:
             return None
-        return self._greedy.name if filters.greedy else self._sampling.name
+        return GREEDY if filters.greedy else self._rule.name
 
 
 class _FrameCounters:
@@ -125,18 +125,21 @@ class _FrameCounters:
     def __init__(self, max_batch: int, max_drafts: int) -> None:
         self._rounds = np.zeros(max_batch, np.int64)
         self._codes = np.zeros(max_batch, np.int64)
+        self._guarded = np.zeros(max_batch, np.int64)
         self._by_offset = np.zeros((max_batch, 3, max_drafts), np.int64)
         self._offsets = np.arange(max_drafts)
 
     def start(self, batch: int) -> None:
         self._rounds[:batch] = 0
         self._codes[:batch] = 0
+        self._guarded[:batch] = 0
         self._by_offset[:batch] = 0
 
     def add(self, outcome: Outcome) -> None:
         rows, proposed, accepted = outcome.rows, outcome.proposed[:, None], outcome.accepted[:, None]
         self._rounds[rows] += 1
-        self._codes[rows] += outcome.accepted + 1
+        self._codes[rows] += outcome.committed
+        self._guarded[rows] += outcome.guarded
         self._by_offset[rows, 0] += self._offsets < proposed
         self._by_offset[rows, 1] += (self._offsets < proposed) & (self._offsets <= accepted)
         self._by_offset[rows, 2] += self._offsets < accepted
@@ -148,4 +151,5 @@ class _FrameCounters:
                 target.add_autoregressive_frame(passes=1 + rounds)
             else:
                 proposed, reached, accepted = self._by_offset[row].tolist()
-                target.add_frame(rule, rounds, int(self._codes[row]), proposed, reached, accepted)
+                codes, guarded = int(self._codes[row]), int(self._guarded[row])
+                target.add_frame(rule, rounds, codes, proposed, reached, accepted, guarded)

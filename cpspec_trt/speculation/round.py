@@ -8,17 +8,24 @@ whose head m-1 produced it, and the predictor's logical length is m+1: c_m has n
     accept  a drafts stand and one code follows: m grows by a+1, row a becomes the context row
 
 Row t is the state after the code *before* slot t was fed.
+
+Where passes of several rows round otherwise than passes of one, a verified row that decides by less than a tolerance
+is guarded (see ``kernels.rules_protocol``): a drafts stand, no code follows, and the next round of the whole batch
+is a plain step, whose pass has one row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
 from cpspec_trt.kernels.protocol import F32, I64, Kernels
+from cpspec_trt.kernels.rules_protocol import AcceptanceRule, RuleKernels
 from cpspec_trt.speculation.predictor import Predictor
-from cpspec_trt.speculation.rules import RowSampling, Rule, Slots
+from cpspec_trt.speculation.rules import Rule
+from cpspec_trt.speculation.slots import RowSampling, Slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,11 @@ class FrameState:
     context: F32
     sampling: RowSampling
 
+    @property
+    def finished(self) -> bool:
+        """Whether every row holds all its codes."""
+        return bool((self.last == self.codes.shape[1] - 1).all())
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -45,18 +57,34 @@ class Outcome:
     Attributes:
         rows: int64 [A], rows of the batch.
         proposed: int64 [A], drafts verified.
-        accepted: int64 [A], drafts accepted; each row committed one code more.
+        accepted: int64 [A], drafts accepted.
+        committed: int64 [A], codes committed: one more than was accepted, or as many where a row was guarded.
     """
 
     rows: I64
     proposed: I64
     accepted: I64
+    committed: I64
+
+    @property
+    def guarded(self) -> np.ndarray:
+        """bool [A], where a decision was left to a plain step."""
+        return np.asarray(self.committed == self.accepted)
 
 
 class RoundRunner:
     """Runs rounds over buffers bound once."""
 
-    def __init__(self, kernels: Kernels, predictor: Predictor, heads: F32, max_drafts: int, max_batch: int) -> None:
+    def __init__(
+        self,
+        kernels: Kernels,
+        predictor: Predictor,
+        heads: F32,
+        max_drafts: int,
+        max_batch: int,
+        rule: Rule,
+        tolerance: float,
+    ) -> None:
         """Bind the buffers.
 
         Args:
@@ -65,31 +93,45 @@ class RoundRunner:
             heads: float32 [G-1, V, H], contiguous.
             max_drafts: the longest draft, 0 for plain steps only.
             max_batch: the largest batch.
+            rule: how sampled drafts are accepted.
+            tolerance: gap of logits below which a pass of several rows decides nothing, 0 where its bits are those
+                of single rows.
         """
         self._kernels = kernels
         self._predictor = predictor
         self._heads = heads
         self._max_drafts = max_drafts
+        self._rule = rule
+        self._tolerance = tolerance
         codebook = heads.shape[1]
-        self._draft_logits = np.empty((max_batch * max_drafts, codebook), np.float32)
-        self._target_logits = np.empty((max_batch * (max_drafts + 1), codebook), np.float32)
-        self._drafts = np.empty(max_batch * max_drafts, np.int64)
-        self._fed = np.empty(max_batch * (max_drafts + 1), np.int64)
+        slots, verified = max_batch * max_drafts, max_batch * (max_drafts + 1)
+        self._logits = np.empty((verified, codebook), np.float32)
+        self._draft = np.empty((slots, codebook), np.float32)
+        self._target = np.empty((verified, codebook), np.float32)
+        self._drafts = np.empty(slots, np.int64)
+        self._fed = np.empty(verified, np.int64)
+        self._errors = np.empty(verified, np.int32)
+        self._codes = np.empty(verified, np.int64)
+        self._margins = np.empty(verified, np.float32)
         self._accepted = np.empty(max_batch, np.int64)
-        self._next = np.empty(max_batch, np.int64)
         self._commits = np.empty(max_batch, np.int64)
+        self._plain_next = False
 
-    def decide_first(self, state: FrameState, rule: Rule) -> None:
-        """Decide c1 from the context row: every row stands at m = 0, nothing is drafted and nothing fed.
+    def decide_first(self, state: FrameState, hidden: F32) -> None:
+        """Decide c1: every row stands at m = 0, nothing is drafted and nothing fed.
+
+        Args:
+            state: where the batch stands.
+            hidden: float32 [B, H], the rows that predict c1.
 
         Raises:
             RowNumericError: nothing can be drawn from a row of logits.
         """
         rows = np.arange(len(state.last))
-        counts = np.zeros_like(rows)
-        self._decide(state, rule, rows, counts, Slots.spread(rows, state.last, counts), state.context, rows)
+        self._plain_next = False
+        self._decide(state, rows, np.zeros_like(rows), hidden, 1)
 
-    def run(self, state: FrameState, rule: Rule) -> Outcome:
+    def run(self, state: FrameState) -> Outcome:
         """Advance every unfinished row by one round; the window shrinks where less than it remains.
 
         Returns:
@@ -98,26 +140,39 @@ class RoundRunner:
         Raises:
             RowNumericError: nothing can be drawn from a row of logits.
         """
-        batch, groups = state.codes.shape
+        groups = state.codes.shape[1]
         rows = np.flatnonzero(state.last < groups - 1)
-        counts = np.minimum(self._max_drafts, groups - 2 - state.last[rows])
-        slots = Slots.spread(rows, state.last[rows], counts)
-        self._draft(state, rule, slots)
+        limit = 0 if self._plain_next else self._max_drafts
+        counts = np.minimum(limit, groups - 2 - state.last[rows])
+        drafted = Slots.spread(rows, state.last[rows], counts)
+        self._propose(state, drafted)
         width = int(counts.max()) + 1
-        hidden = self._verify(state, rows, slots, width)
-        outcome = self._decide(state, rule, rows, counts, slots, hidden, rows * width)
-        commits = self._commits[:batch]
-        commits.fill(0)
-        commits[rows] = outcome.accepted + 1
-        self._predictor.commit(commits)
+        hidden = self._verify(state, rows, drafted, width)
+        outcome = self._decide(state, rows, counts, hidden, width)
+        self._predictor.commit(self._commits[: len(state.last)])
+        self._plain_next = bool(outcome.guarded.any())
         return outcome
 
-    def _draft(self, state: FrameState, rule: Rule, slots: Slots) -> None:
+    def _propose(self, state: FrameState, slots: Slots) -> None:
         count = len(slots.row)
-        if count:
-            logits = self._draft_logits[:count]
-            self._kernels.grouped_heads(state.context, slots.row, slots.depth - 1, self._heads, logits)
-            rule.propose(logits, slots, state.sampling, self._drafts[:count])
+        if not count:
+            return
+        errors, sampling = self._errors[:count], state.sampling
+        self._kernels.draft(
+            state.context,
+            slots.row,
+            slots.head,
+            self._heads,
+            sampling.filters.take(slots.row),
+            sampling.seeds[slots.row],
+            slots.streams(self._rule.draft_noise),
+            sampling.frames[slots.row],
+            self._logits[:count],
+            self._draft[:count],
+            self._drafts[:count],
+            errors,
+        )
+        slots.raise_faults(errors, sampling)
 
     def _verify(self, state: FrameState, rows: I64, slots: Slots, width: int) -> F32:
         """Feed each row's last code and its drafts; float32 [B * width, H]."""
@@ -128,21 +183,59 @@ class RoundRunner:
         fed[slots.row, 1 + slots.offset] = self._drafts[: len(slots.row)]
         return self._predictor.verify(fed).reshape(batch * width, -1)
 
-    def _decide(
-        self, state: FrameState, rule: Rule, rows: I64, counts: I64, drafted: Slots, hidden: F32, first_hidden: I64
-    ) -> Outcome:
-        """Score, accept and commit codes. Verified row t of sequence a is ``hidden[first_hidden[a] + t]``."""
-        slots = Slots.spread(rows, state.last[rows], counts + 1)
-        logits = self._target_logits[: len(slots.row)]
-        sources = np.repeat(first_hidden, counts + 1) + slots.offset
-        self._kernels.grouped_heads(hidden, sources, slots.depth - 1, self._heads, logits)
-        drafts = self._drafts[: len(drafted.row)]
-        accepted, codes = self._accepted[: len(rows)], self._next[: len(rows)]
-        rule.decide(logits, slots, state.sampling, drafts, counts, accepted, codes)
+    def _decide(self, state: FrameState, rows: I64, counts: I64, hidden: F32, width: int) -> Outcome:
+        """Score, accept and commit. Verified row t of batch row b is ``hidden[b * width + t]``."""
+        sampling, begun = state.sampling, state.last[rows]
+        slots = Slots.spread(rows, begun, counts + 1)
+        verified = len(slots.row)
+        errors, logits, target = self._errors[:verified], self._logits[:verified], self._target[:verified]
+        self._kernels.score(
+            hidden,
+            slots.row * width + slots.offset,
+            slots.head,
+            self._heads,
+            sampling.filters.take(slots.row),
+            logits,
+            target,
+            errors,
+        )
+        slots.raise_faults(errors, sampling)
+        drafts = verified - len(rows)
+        accepted = self._accepted[: len(rows)]
+        arguments = (
+            target,
+            self._draft[:drafts],
+            self._drafts[:drafts],
+            rows,
+            counts,
+            sampling.seeds[rows],
+            sampling.frames[rows],
+            hidden,
+            rows * width,
+            state.codes,
+            state.last,
+            state.context,
+            accepted,
+            self._commits[: len(state.last)],
+        )
+        tolerance = self._tolerance / sampling.coldest if width > 1 else 0.0
+        if self._rule.acceptance == AcceptanceRule.REJECTION and not tolerance:
+            self._kernels.accept_commit(*arguments)
+        else:
+            margins = self._greedy_margins(slots, sampling) if tolerance else None
+            rules = cast(RuleKernels, self._kernels)
+            rules.accept_commit(*arguments, self._rule.acceptance, tolerance, margins)
+        return Outcome(rows, counts, accepted, state.last[rows] - begun)
 
-        kept = drafted.offset < np.repeat(accepted, counts)
-        state.codes[drafted.row[kept], drafted.depth[kept]] = drafts[kept]
-        state.last[rows] += accepted + 1
-        state.codes[rows, state.last[rows]] = codes
-        state.context[rows] = hidden[first_hidden + accepted]
-        return Outcome(rows, counts, accepted)
+    def _greedy_margins(self, slots: Slots, sampling: RowSampling) -> F32 | None:
+        """What the two best logits of greedy rows differ by, in the unit of the tolerance; None without such rows."""
+        greedy = sampling.greedy[slots.row]
+        if not greedy.any():
+            return None
+        verified = len(slots.row)
+        margins = self._margins[:verified]
+        rules = cast(RuleKernels, self._kernels)
+        rules.argmax(self._logits[:verified], self._codes[:verified], self._errors[:verified], margins)
+        margins /= np.float32(sampling.coldest)
+        margins[~greedy] = np.inf
+        return margins

@@ -38,6 +38,7 @@ class SpeculationStatistics:
         proposed: drafts verified, by draft offset.
         reached: those of them whose predecessors in the round all stood, by draft offset.
         accepted: drafts accepted, by draft offset. accepted / reached estimates the acceptance of an offset.
+        guarded: decisions left to a plain step, because two candidates were closer than the backend's tolerance.
     """
 
     status: SpeculationStatus
@@ -49,6 +50,7 @@ class SpeculationStatistics:
     proposed: list[int] = field(default_factory=list)
     reached: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
+    guarded: int = 0
 
     def add_autoregressive_frame(self, passes: int) -> None:
         """Count a frame decoded without speculation."""
@@ -63,6 +65,7 @@ class SpeculationStatistics:
         proposed: Sequence[int],
         reached: Sequence[int],
         accepted: Sequence[int],
+        guarded: int = 0,
     ) -> None:
         """Count a frame decoded in rounds; see the attributes. The lists run over the window's draft offsets."""
         self.rule = rule
@@ -73,6 +76,7 @@ class SpeculationStatistics:
         self.proposed = _added(self.proposed, proposed)
         self.reached = _added(self.reached, reached)
         self.accepted = _added(self.accepted, accepted)
+        self.guarded += guarded
 
     @property
     def codes_per_round(self) -> float | None:
@@ -92,6 +96,7 @@ class SpeculationStatistics:
             "proposed": list(self.proposed),
             "reached": list(self.reached),
             "accepted": list(self.accepted),
+            "guarded": self.guarded,
             "codes_per_round": self.codes_per_round,
         }
 

@@ -193,6 +193,7 @@ def test_greedy_with_a_perfect_draft_needs_one_round_per_window() -> None:
         "proposed": [2, 2, 1],
         "reached": [2, 2, 1],
         "accepted": [2, 2, 1],
+        "guarded": 0,
         "codes_per_round": 3.5,
     }
 

@@ -5,8 +5,6 @@ Negative controls show that the test bites: each breaks one line of the rule and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -14,7 +12,7 @@ from scipy import stats
 from cpspec_trt.kernels.philox import Purpose, stream
 from cpspec_trt.kernels.protocol import FilterParameters, FilterRows
 from cpspec_trt.speculation.frame import FrameDecoder
-from cpspec_trt.speculation.rules import RejectionRule, RowSampling, Slots
+from cpspec_trt.speculation.rules import DEFAULT_RULE, RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 from tests.speculation.toy import TableKernels, Toy, ToyPredictor, statistics_of
 
@@ -37,7 +35,7 @@ def _sample(
     filters: FilterParameters,
     kernels: TableKernels | None = None,
     predictor: ToyPredictor | None = None,
-    rule: Callable[..., RejectionRule] = RejectionRule,
+    rule: Rule = RULES[DEFAULT_RULE],
     count: int = FRAMES,
 ) -> tuple[np.ndarray, SpeculationStatistics]:
     """Frames from as many pairs of seed and frame index."""
@@ -117,14 +115,13 @@ class ShiftedPredictor(ToyPredictor):
         return np.where(np.isnan(rows[:, following]), rows, rows[:, following])
 
 
-class ScoresWithUnfilteredDraft(RejectionRule):
+class ScoresWithUnfilteredDraft(TableKernels):
     """Drafts come from the filtered q, but acceptance sees the unfiltered one."""
 
-    def propose(self, logits: np.ndarray, slots: Slots, sampling: RowSampling, drafts: np.ndarray) -> None:
-        super().propose(logits, slots, sampling, drafts)
+    def draft(self, hidden, hidden_rows, head_rows, heads, filters, seeds, streams, frames, logits, *out):  # type: ignore[no-untyped-def]
+        super().draft(hidden, hidden_rows, head_rows, heads, filters, seeds, streams, frames, logits, *out)
         unfiltered = FilterRows.pack([FilterParameters(1.0, 0, 1.0)]).take(np.zeros(len(logits), np.int64))
-        errors = np.empty(len(logits), np.int32)
-        self._kernels.filter(logits, unfiltered, self._draft[: len(logits)], errors)
+        self.filter(logits, unfiltered, out[0], np.empty(len(logits), np.int32))
 
 
 @pytest.mark.parametrize(("window", "toy", "filters"), WINDOWS, ids=WINDOW_NAMES)
@@ -144,5 +141,5 @@ def test_the_law_breaks_when_rows_are_shifted_by_one(window: int, toy: Toy, filt
 def test_the_law_breaks_when_drafts_are_scored_with_the_unfiltered_law(
     window: int, toy: Toy, filters: FilterParameters
 ) -> None:
-    codes, _ = _sample(toy, window, filters, rule=ScoresWithUnfilteredDraft, count=CONTROL_FRAMES)
+    codes, _ = _sample(toy, window, filters, kernels=ScoresWithUnfilteredDraft(toy), count=CONTROL_FRAMES)
     assert _p_value(toy, filters, codes) < P_BOUND

@@ -23,6 +23,7 @@ def test_frames_add_up_offset_by_offset() -> None:
         "proposed": [5, 4],
         "reached": [5, 3],
         "accepted": [3, 3],
+        "guarded": 0,
         "codes_per_round": 2.0,
     }
 
@@ -41,6 +42,7 @@ def test_a_fallback_reports_its_reason_and_autoregressive_counts() -> None:
         "proposed": [],
         "reached": [],
         "accepted": [],
+        "guarded": 0,
         "codes_per_round": None,
     }
 

@@ -15,6 +15,7 @@ import numpy as np
 from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.frame import FrameDecoder
+from cpspec_trt.speculation.rules import DEFAULT_RULE, RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
 
 GARBAGE = -1
@@ -167,11 +168,12 @@ def decode(
     filters: list[FilterParameters],
     seeds: np.ndarray,
     frames: np.ndarray,
+    rule: Rule = RULES[DEFAULT_RULE],
 ) -> tuple[np.ndarray, list[SpeculationStatistics]]:
     """One frame per row through the real heads; codes [B, G] and the rows' statistics."""
     batch = len(seeds)
     predictor = ToyPredictor(toy, batch)
-    decoder = FrameDecoder(OracleKernels(), predictor, toy.heads, window, batch)
+    decoder = FrameDecoder(OracleKernels(), predictor, toy.heads, window, batch, rule)
     codes = np.full((batch, toy.groups), -1)
     statistics = [statistics_of(window) for _ in range(batch)]
     first = np.zeros(batch, np.int64)
