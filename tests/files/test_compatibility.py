@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from cpspec_trt.errors import InputFileError
-from cpspec_trt.files.compatibility import BUILD, COMMANDS, INFER, OMNI, ROWS, TTS, Row, Where, render, rows_for
+from cpspec_trt.files.compatibility import BUILD, COMMANDS, INFER, OMNI, ROWS, TTS, Row, Where, rows_for
 from cpspec_trt.files.omni_requests import OmniRequestFile, read_omni_requests
 from cpspec_trt.files.requests import TtsRequestFile, read_tts_requests
 
-PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 MAINS = {INFER: "cpspec_trt.cli.infer", BUILD: "cpspec_trt.cli.build"}
 FIELDS: tuple[Where, ...] = ("file field", "request field", "message field", "content item field")
 LEVELS: dict[str, tuple[Where, ...]] = {TTS: FIELDS, OMNI: (*FIELDS, "streaming field")}
@@ -109,21 +106,6 @@ def write_with(directory: Path, tool: str, where: Where, name: str, value: Any) 
     path = directory / "input.json"
     path.write_text(json.dumps(document))
     return path
-
-
-def test_the_committed_page_is_the_rendered_table() -> None:
-    assert PAGE.read_text(encoding="utf-8") == render()
-
-
-def test_the_module_prints_the_page() -> None:
-    printed = subprocess.run(
-        [sys.executable, "-m", "cpspec_trt.files.compatibility"],
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-        cwd=PAGE.parents[1],
-    )
-    assert printed.stdout == render()
 
 
 def test_no_name_stands_twice_for_one_tool() -> None:
