@@ -43,7 +43,7 @@ BUILD_ROWS = (
     Row(BUILD, "flag", "--precision", "used", "TensorRT: fp32, fp16 or bf16", "NAME"),
     Row(BUILD, "flag", "--optimizationLevel", "used", "TensorRT: 0 to 5, default 3", "N"),
     Row(BUILD, "flag", "--workspaceMiB", "used", "TensorRT: most scratch memory, default no limit", "N"),
-    Row(BUILD, "flag", "--computeCapabilities", "used", "tensorrt-rtx: GPUs to build for, default all from 8.0", "LIST"),
+    Row(BUILD, "flag", "--computeCapabilities", "used", "tensorrt-rtx: its GPUs, default all since 8.0", "LIST"),
     Row(BUILD, "flag", "--timingCache", "used", "tensorrt: keeps the times of kernels for later builds", "FILE"),
     Row(BUILD, "flag", "--versionCompatible", "used", "tensorrt: later versions may open the engine"),
     Row(BUILD, "flag", "--hardwareCompatible", "used", "tensorrt: every GPU from 8.0 may run the engine"),
