@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from cpspec_trt.errors import CheckpointError, CpspecError, EngineError
+from cpspec_trt.errors import CheckpointError, CpspecError, EngineError, UnsupportedError
 from cpspec_trt.files.json_io import read_json
 
 CODE_PREDICTOR_SUFFIX = "_code_predictor"
@@ -23,6 +23,9 @@ THINKER_MODEL = "qwen3_omni_moe_thinker"
 OMNI_TALKER_MODEL = "qwen3_omni_moe_talker"
 OMNI_CODE_PREDICTOR_MODEL = "qwen3_omni_moe_talker_code_predictor"
 OMNI_CODE2WAV_MODEL = "qwen3_omni_moe_code2wav"
+# Fields of TensorRT Edge-LLM's configurations that ours have not: of its exports and engines, and of its builds.
+_REFERENCE_FIELDS = ("edgellm_version", "engine_role", "spec_decode_type", "use_embeddings_input", "code2wav_config")
+_REFERENCE_BUILD_FIELDS = ("max_kv_pool_pages", "max_lora_rank", "spec_base", "spec_draft", "ragged_backend")
 MAX_VERIFY_ROWS = 8  # widest verify window: rows of one CodePredictor pass, in the engine's profile and at run time
 
 
@@ -238,9 +241,15 @@ def read_component_config(directory: Path) -> ComponentConfig:
     Raises:
         EngineError: the file is missing or damaged, a field is missing or of the wrong type, or
             ``model`` names nothing this package knows.
+        UnsupportedError: the directory is another system's.
     """
     path = directory / "config.json"
     value = read_json(path, EngineError, "engine config")
+    if foreign := _signs_of_the_reference(value):
+        raise UnsupportedError(
+            f"{path}: was made by TensorRT Edge-LLM (it has {foreign}), whose exports and engines need its own plugins "
+            "and runtime; run cpspec-build --checkpoint CHECKPOINT --engineDir ENGINES"
+        )
     model = take(value, "model", str, path, EngineError)
     kind = CodePredictorConfig if is_code_predictor(model) else _KINDS.get(model)
     if kind is None:
@@ -248,6 +257,13 @@ def read_component_config(directory: Path) -> ComponentConfig:
         message = f"field 'model' is {model!r}, expected {known}"
         raise EngineError(f"{path}: {message}; export the directory with cpspec-export")
     return kind(**_read_fields(kind, value, path))
+
+
+def _signs_of_the_reference(value: Mapping[str, Any]) -> str:
+    """The fields by which a configuration of TensorRT Edge-LLM is known, or nothing."""
+    build = value.get("builder_config")
+    inner = [name for name in _REFERENCE_BUILD_FIELDS if isinstance(build, Mapping) and name in build]
+    return ", ".join([*(name for name in _REFERENCE_FIELDS if name in value), *inner])
 
 
 def read_config_of(directory: Path, kind: type[_Config]) -> _Config:
