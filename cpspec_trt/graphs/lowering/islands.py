@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-import onnx_graphsurgeon as gs
+from cpspec_trt.graphs.lowering.surgery import Node, producer
 
-Node = Any  # onnx_graphsurgeon has no types
 Rule = Callable[[Any], Iterator[Node]]  # of a graph
 
 
@@ -105,8 +104,3 @@ ISLANDS: Mapping[str, Rule] = MappingProxyType(
         "waveform": _waveform,
     }
 )
-
-
-def producer(tensor: Any) -> Node | None:
-    """The node that computes a value; None for a graph input and for a constant."""
-    return tensor.inputs[0] if not isinstance(tensor, gs.Constant) and tensor.inputs else None

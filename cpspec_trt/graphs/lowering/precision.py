@@ -18,7 +18,8 @@ import onnx_graphsurgeon as gs
 from onnx import TensorProto, shape_inference
 
 from cpspec_trt.errors import UnsupportedError
-from cpspec_trt.graphs.lowering.islands import ISLANDS, Node
+from cpspec_trt.graphs.lowering.islands import ISLANDS
+from cpspec_trt.graphs.lowering.surgery import Node, replace
 
 Precision = Literal["fp32", "fp16", "bf16"]
 #: The element type of each precision.
@@ -39,7 +40,7 @@ _FOLLOWING = frozenset(
         "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Tile", "Split", "Slice", "Identity", "Gather", "GatherND",
     }
 )  # fmt: skip
-_SHAPES_ONLY = frozenset({"Shape"})  # reads a float but none of its values
+_TAKES_ANY = frozenset({"Shape", "GreaterOrEqual"})  # reads floats and gives none: of any type
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class _Casting:
         for node in self.graph.nodes:
             if node.op == "Cast":
                 self._type_cast(node)
-            elif node.op not in _SHAPES_ONLY and any(map(self._is_float, (*node.inputs, *node.outputs))):
+            elif node.op not in _TAKES_ANY and any(map(self._is_float, (*node.inputs, *node.outputs))):
                 self._node_types[id(node)] = found = self._type_of(node)
                 self._types |= {tensor.name: found for tensor in node.outputs if self._is_float(tensor)}
 
@@ -162,10 +163,8 @@ class _Casting:
         wanted = _FLOAT if tensor.name in WIDE_OUTPUTS else self._low
         if found == wanted:
             return
-        inner = gs.Variable(f"{tensor.name}/inner")
-        for reader in list(tensor.outputs):
-            reader.inputs = [inner if value is tensor else value for value in reader.inputs]
-        source = tensor.inputs[0]
+        inner, source = gs.Variable(f"{tensor.name}/inner"), tensor.inputs[0]
+        replace(tensor, inner)
         source.outputs = [inner if value is tensor else value for value in source.outputs]
         tensor.dtype = wanted
         nodes.append(gs.Node("Cast", f"{tensor.name}/Cast", {"to": wanted}, [inner], [tensor]))

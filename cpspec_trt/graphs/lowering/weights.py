@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,7 +16,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from cpspec_trt.errors import EngineError
+from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.graphs.authoring import DATA_ALIGNMENT
 
 _DTYPES = {
@@ -27,6 +28,7 @@ _NAMES = {TensorProto.FLOAT16: "fp16", TensorProto.BFLOAT16: "bf16"}
 _BLOCK_ELEMENTS = 1 << 22  # 16 MiB of float32
 
 Floats = NDArray[np.float32]
+Parts = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,38 +72,57 @@ class _Conversion:
         return low
 
 
-def convert_in_memory(model: onnx.ModelProto, types: Mapping[str, int]) -> tuple[onnx.ModelProto, Rounded]:
+def convert_in_memory(
+    model: onnx.ModelProto, types: Mapping[str, int], parts: Parts, source: onnx.ModelProto
+) -> tuple[onnx.ModelProto, Rounded]:
     """A model that holds its weights, with each of the type that ``types`` (by name) gives it.
 
+    Args:
+        model: the lowered graph.
+        types: the element type that each weight is to get; a weight without one keeps its own.
+        parts: for weights that the lowering put together: the weights of ``source`` in them, along a first axis.
+        source: the graph that ``model`` was made of, holding its weights.
+
     Raises:
-        EngineError: a value beyond the range of its type, or a weight that lies outside the model.
+        EngineError: a value beyond the range of its type.
+        UsageError: a weight lies outside ``source``.
     """
     converted, conversion = onnx.ModelProto(), _Conversion()
     converted.CopyFrom(model)
+    originals = _by_name(source)
     for tensor in converted.graph.initializer:
-        wanted = types.get(tensor.name, tensor.data_type)
-        if wanted == tensor.data_type:
+        names = parts.get(tensor.name)
+        if names is None and types.get(tensor.name, tensor.data_type) == tensor.data_type:
             continue
-        if tensor.data_location == TensorProto.EXTERNAL:
-            raise EngineError(f"weight {tensor.name!r} lies outside the graph; lower the file instead (lower_file)")
-        low = conversion.convert(tensor.name, numpy_helper.to_array(tensor), wanted)
+        arrays = [_held(originals.get(name, tensor)) for name in names or (tensor.name,)]
+        array = np.stack(arrays) if names else arrays[0]
+        low = conversion.convert(tensor.name, array, types.get(tensor.name, tensor.data_type))
         tensor.CopyFrom(numpy_helper.from_array(low, tensor.name))
     return converted, conversion.counts
 
 
-def write_converted(model: onnx.ModelProto, types: Mapping[str, int], source: Path, target: Path) -> Rounded:
+def write_converted(
+    model: onnx.ModelProto,
+    types: Mapping[str, int],
+    parts: Parts,
+    source: onnx.ModelProto,
+    directory: Path,
+    target: Path,
+) -> Rounded:
     """Write ``target`` and its external data ``<target>.data``, check both, then move them into place.
 
     Memory holds one block of one weight at a time.
 
     Args:
-        model: the lowered graph; external weights lie beside ``source`` as float32.
-        types: the element type that each weight is to get.
-        source: the graph that ``model`` was made of.
+        model: as for ``convert_in_memory``.
+        types: as for ``convert_in_memory``.
+        parts: as for ``convert_in_memory``.
+        source: the graph that ``model`` was made of; its large weights lie outside, as float32.
+        directory: where ``source`` lies.
         target: its directory is made if missing.
 
     Raises:
-        EngineError: a value beyond the range of its type.
+        EngineError: a value beyond the range of its type, or a file of weights that ends too early.
         onnx.checker.ValidationError: the graph breaks a rule of ONNX.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -110,9 +131,17 @@ def write_converted(model: onnx.ModelProto, types: Mapping[str, int], source: Pa
         graph, data = Path(scratch) / target.name, Path(scratch) / data_name
         written = onnx.ModelProto()
         written.CopyFrom(model)
+        originals = _by_name(source)
         with data.open("wb") as stream:
             for tensor in written.graph.initializer:
-                _convert_tensor(tensor, types.get(tensor.name, tensor.data_type), source.parent, stream, conversion)
+                wanted = types.get(tensor.name, tensor.data_type)
+                if tensor.data_location == TensorProto.EXTERNAL:
+                    sources = [originals[name] for name in parts.get(tensor.name, (tensor.name,))]
+                    blocks = (block for part in sources for block in _blocks(part, directory))
+                    _write_weight(tensor, wanted, blocks, stream, conversion)
+                elif wanted != tensor.data_type:
+                    low = conversion.convert(tensor.name, numpy_helper.to_array(tensor), wanted)
+                    tensor.CopyFrom(numpy_helper.from_array(low, tensor.name))
             stream.flush()
             os.fsync(stream.fileno())
         with graph.open("wb") as stream:
@@ -125,18 +154,23 @@ def write_converted(model: onnx.ModelProto, types: Mapping[str, int], source: Pa
     return conversion.counts
 
 
-def _convert_tensor(
-    tensor: onnx.TensorProto, wanted: int, directory: Path, stream: BinaryIO, conversion: _Conversion
+def _by_name(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
+    return {tensor.name: tensor for tensor in model.graph.initializer}
+
+
+def _held(tensor: onnx.TensorProto) -> Floats:
+    if tensor.data_location == TensorProto.EXTERNAL:
+        raise UsageError(f"weight {tensor.name!r} lies outside the graph; lower the file that holds it (lower_file)")
+    array: Floats = numpy_helper.to_array(tensor)
+    return array
+
+
+def _write_weight(
+    tensor: onnx.TensorProto, wanted: int, blocks: Iterable[Floats], stream: BinaryIO, conversion: _Conversion
 ) -> None:
-    if tensor.data_location != TensorProto.EXTERNAL:
-        if wanted != tensor.data_type:
-            low = conversion.convert(tensor.name, numpy_helper.to_array(tensor), wanted)
-            tensor.CopyFrom(numpy_helper.from_array(low, tensor.name))
-        return
-    fields = {entry.key: entry.value for entry in tensor.external_data}
     stream.write(b"\0" * (-stream.tell() % DATA_ALIGNMENT))
     offset = stream.tell()
-    for block in _blocks(directory / fields["location"], int(fields.get("offset", 0)), tuple(tensor.dims)):
+    for block in blocks:
         stream.write(conversion.convert(tensor.name, block, wanted).tobytes())
     tensor.data_type = wanted
     del tensor.external_data[:]
@@ -144,11 +178,12 @@ def _convert_tensor(
         tensor.external_data.add(key=key, value=str(value))
 
 
-def _blocks(path: Path, offset: int, shape: tuple[int, ...]) -> Iterator[Floats]:
-    """The values of a float32 weight in order, in parts; only the part at hand is in memory."""
-    remaining = int(np.prod(shape))
+def _blocks(tensor: onnx.TensorProto, directory: Path) -> Iterator[Floats]:
+    """The values of an external float32 weight in order, in parts; only the part at hand is in memory."""
+    fields = {entry.key: entry.value for entry in tensor.external_data}
+    path, remaining = directory / fields["location"], math.prod(tensor.dims)
     with path.open("rb") as stream:
-        stream.seek(offset)
+        stream.seek(int(fields.get("offset", 0)))
         while remaining:
             block = np.fromfile(stream, "<f4", min(remaining, _BLOCK_ELEMENTS))
             if not len(block):
