@@ -58,7 +58,7 @@ inline cpspec_status clear(const char* operation, void* memory, size_t bytes, cp
     if (error != cudaSuccess) return fail(CPSPEC_DEVICE_ERROR, "%s: %s", operation, cudaGetErrorString(error));
 #else
     (void)operation, (void)stream;
-    std::memset(memory, 0, bytes);
+    emulation::clear(memory, bytes);
 #endif
     return CPSPEC_OK;
 }

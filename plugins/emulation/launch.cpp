@@ -1,8 +1,10 @@
 #include "launch.h"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace emulation {
@@ -12,6 +14,7 @@ Grid current_grid;
 namespace {
 
 std::string fault;
+Deferred deferred;
 
 std::string refused(Dim3 grid, Dim3 block, std::size_t dynamic_bytes) {
     const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
@@ -32,12 +35,26 @@ Options& options() {
 
 const std::string& last_fault() { return fault; }
 
+Deferred take_deferred() { return std::exchange(deferred, {}); }
+
+void clear(void* memory, std::size_t bytes) {
+    const auto now = [memory, bytes] { return std::memset(memory, 0, bytes) == memory; };
+    if (options().deferred)
+        deferred.emplace_back(now);
+    else
+        now();
+}
+
 bool run_grid(const char* name, Dim3 grid, Dim3 block, std::size_t dynamic_bytes, const std::function<void()>& kernel) {
     static std::mutex one_launch_at_a_time;
     const std::lock_guard<std::mutex> lock(one_launch_at_a_time);
     static Block runner;
 
     fault = refused(grid, block, dynamic_bytes);
+    if (options().deferred && fault.empty()) {
+        deferred.emplace_back([=] { return run_grid(name, grid, block, dynamic_bytes, kernel); });
+        return true;
+    }
     std::mt19937_64 random(options().seed);
     std::vector<std::uint64_t> order(fault.empty() ? std::uint64_t{grid.x} * grid.y * grid.z : 0);
     std::iota(order.begin(), order.end(), std::uint64_t{0});

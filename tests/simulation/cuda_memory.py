@@ -130,9 +130,8 @@ def _copy_later(what: str, target: _Side, source: _Side, rows: Rows, stream: Sup
         staged = np.frombuffer(ctypes.string_at(address, size), np.uint8)
         address = int(staged.ctypes.data)
 
-    def run(staged: np.ndarray | None = staged) -> int:
+    def run(staged: np.ndarray | None = staged) -> None:
         _move(target.address, address, rows)
-        return 0
 
     def count() -> None:
         device.counts.copies += 1
@@ -218,9 +217,8 @@ def cudaMemsetAsync(devPtr: Any, value: int, count: int, stream: SupportsInt | N
     address, value, count = address_of(devPtr), integer(value), integer(count)
     found = device.live_at("cudaMemsetAsync", address, count)
 
-    def run() -> int:
+    def run() -> None:
         ctypes.memset(address, value, count)
-        return 0
 
     def note() -> None:
         device.counts.memsets += 1

@@ -77,10 +77,9 @@ def cudaStreamWaitEvent(stream: SupportsInt | None, event: SupportsInt, flags: i
     source, mark = waited.stream, waited.mark
     integer(flags)
 
-    def run() -> int:
+    def run() -> None:
         if source is not None and mark is not None and mark in source.pending:
             device.drain(source, mark)
-        return 0
 
     device.enqueue(handle_of(stream), Work("cudaStreamWaitEvent", run))
     return (OK,)

@@ -180,7 +180,7 @@ class SimulatedDevice:
         with self.accessible():
             while stream.pending:
                 work = stream.pending.popleft()
-                self.counts.launches += self._run(work)
+                self._run(work)
                 if work is until:
                     return
 
@@ -195,13 +195,12 @@ class SimulatedDevice:
         if stream.pending:
             self.drain(stream, stream.pending[0])
 
-    def _run(self, work: Work) -> int:
+    def _run(self, work: Work) -> None:
         missing = work.missing()
         if missing is not None:
             raise self.fault(f"{work.what} (enqueued at {work.origin}): {missing} before it ran")
-        launches = work.run()
+        work.run()
         self.check_fences(work.touches, work.what)
-        return launches
 
     # ---- graphs
 
@@ -236,11 +235,10 @@ class SimulatedDevice:
             if missing is not None:
                 raise self.fault(f"cudaGraphLaunch: {node.what}, recorded at {node.origin}: {missing}")
 
-        def replay() -> int:
+        def replay() -> None:
             for node in graph.nodes:
                 self._run(node)
             self.counts.replayed += len(graph.nodes)
-            return 0
 
         self.enqueue(handle, Work("cudaGraphLaunch", replay), self._count_graph)
 
@@ -253,9 +251,8 @@ class SimulatedDevice:
         """Put the event's mark into a stream."""
         stream = self.take(self.streams, handle, "cudaEventRecord")
 
-        def reach() -> int:
+        def reach() -> None:
             event.done_at = time.perf_counter()
-            return 0
 
         event.stream, event.mark = stream, Work("cudaEventRecord", reach)
         event.captured, event.done_at = stream.capture is not None, None

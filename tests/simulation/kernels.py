@@ -9,12 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Iterator
-from ctypes import c_int64, c_uint64, c_void_p
+from ctypes import c_char_p, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
 from cpspec_trt.kernels import native_structs
-from cpspec_trt.kernels.native_library import OPERATIONS
 from tests.plugins.building import make
 from tests.simulation.device import current
 from tests.simulation.kernels_header import Parameter, operations, structures
@@ -41,83 +40,108 @@ class SimulatedHandle:
     """What ``ctypes.CDLL`` gives for the simulated library: operations enqueue, the rest is the library's own."""
 
     def __init__(self, path: Path, real: Callable[[str], ctypes.CDLL]) -> None:
-        self._library = real(str(path))
-        configure = self._library.cpspec_emulation_configure
-        configure.restype = None
-        configure.argtypes = [c_uint64, ctypes.c_int32, ctypes.c_uint32]
-        self._configure = configure
-        self._operations = {f"cpspec_{name}": _Operation(name, self) for name in operations()}
+        self._library = library = real(str(path))
+        for name in ("configure", "defer", "drop"):
+            getattr(library, f"cpspec_emulation_{name}").restype = None
+        library.cpspec_emulation_configure.argtypes = [c_uint64, c_int32, c_uint32]
+        library.cpspec_emulation_keep.restype = c_uint64
+        for name in ("run", "drop"):
+            getattr(library, f"cpspec_emulation_{name}").argtypes = [c_uint64]
+        library.cpspec_launches.restype = c_uint64
+        library.cpspec_last_error.restype = c_char_p
+        self._operations = {f"cpspec_{name}": _Operation(name, library) for name in operations()}
 
     def __getattr__(self, name: str) -> Any:
         return self._operations.get(name) or getattr(self._library, name)
 
-    def run(self, function: Callable[..., int], name: str, arguments: tuple[object, ...]) -> int:
-        """Run an operation now and return the kernels it launched."""
-        self._configure(*_SCHEDULE)
-        self._library.cpspec_launches.restype = c_uint64
-        before = int(self._library.cpspec_launches())
-        if function(*arguments, None):
-            self._library.cpspec_last_error.restype = ctypes.c_char_p
-            raise current().fault(f"cpspec_{name}: {self._library.cpspec_last_error().decode()}")
-        return int(self._library.cpspec_launches()) - before
+
+class _Kept:
+    """An operation whose arguments were checked and whose launches the library keeps, to run them in stream order."""
+
+    def __init__(self, library: ctypes.CDLL, call: Callable[[], int]) -> None:
+        self._library = library
+        before = int(library.cpspec_launches())
+        library.cpspec_emulation_configure(*_SCHEDULE)
+        library.cpspec_emulation_defer()
+        self.status = call()
+        self._handle = int(library.cpspec_emulation_keep())
+        self.launches = int(library.cpspec_launches()) - before
+
+    def run(self) -> None:
+        """Run the kernels, once or again."""
+        self._library.cpspec_emulation_configure(*_SCHEDULE)
+        if self._library.cpspec_emulation_run(self._handle):
+            raise current().fault(f"the kernels: {self._library.cpspec_last_error().decode()}")
+
+    def __del__(self) -> None:
+        self._library.cpspec_emulation_drop(self._handle)
 
 
 class _Operation:
     """One C function of the library; takes the attributes that ctypes functions have."""
 
-    def __init__(self, name: str, handle: SimulatedHandle) -> None:
-        self._name = name
-        self._handle = handle
+    def __init__(self, name: str, library: ctypes.CDLL) -> None:
+        self._name = f"cpspec_{name}"
+        self._function = getattr(library, self._name)
+        self._library = library
         self._parameters = operations()[name]
         self.restype: object = None
-        self.argtypes: tuple[type, ...] = OPERATIONS[name]
+        self.argtypes: tuple[type, ...] = ()
 
     def __call__(self, *arguments: object) -> int:
-        """Enqueue; the status of a call that was put into a stream."""
+        """Check, enqueue, and give the status that the library gives."""
         device = current()
-        what = f"cpspec_{self._name}"
         *given, stream = arguments
         if len(given) != len(self._parameters):
-            raise device.fault(f"{what}: {len(given)} arguments and a stream, the header has {len(self._parameters)}")
+            raise device.fault(f"{self._name}: {len(given)} arguments, the header has {len(self._parameters)}")
         touched: list[Allocation] = []
-        kept: list[object] = []
-        for parameter, kind, argument in zip(self._parameters, self.argtypes, given, strict=False):
-            if parameter.sort == "structure":
-                copy = _copied(parameter, argument, what)
-                kept.append(None if copy is None else ctypes.byref(copy))
-                touched += [] if copy is None else _pointed(parameter.c_type, copy, what)
-            elif parameter.sort == "pointer":
-                address = _pointer(argument)
-                kept.append(address)
-                touched += _allocation(f"{what}: {parameter.name}", address)
-            else:
-                kept.append(kind(argument))
-        function = getattr(self._handle._library, what)
-        function.restype, function.argtypes = ctypes.c_int32, OPERATIONS[self._name]
+        for parameter, argument in zip(self._parameters, given, strict=True):
+            touched += self._touched(parameter, argument)
+        tables = list(self._tables(given))
+        self._function.restype, self._function.argtypes = self.restype, self.argtypes
+        kept = _Kept(self._library, lambda: int(self._function(*given, None)))
+        if kept.status:
+            return kept.status
 
-        def run() -> int:
-            for address in self._tables(kept):
-                _allocation(f"{what}: an entry of a table", address)
-            return self._handle.run(function, self._name, tuple(kept))
+        def run() -> None:
+            for table, count in tables:
+                for address in (c_int64 * count).from_address(table):
+                    _allocation(f"{self._name}: an entry of a table", address)
+            kept.run()
 
-        handle = _pointer(stream)
-        device.enqueue(handle, Work(what, run, tuple(touched)))
+        def count() -> None:
+            device.counts.launches += kept.launches
+
+        device.enqueue(_pointer(stream), Work(self._name, run, tuple(dict.fromkeys(touched))), count)
         return 0
 
-    def _tables(self, arguments: list[object]) -> Iterator[int]:
-        """Addresses that stand in tables on the device, which can be read only when the work runs."""
+    def _touched(self, parameter: Parameter, argument: object) -> list[Allocation]:
+        """Memory of the device that an argument points to; a structure is of the host and points further."""
+        what = f"{self._name}: {parameter.name}"
+        if parameter.sort == "value":
+            return []
+        address = _pointer(argument)
+        if parameter.sort == "pointer" or address == 0:
+            return _allocation(what, address)
+        if current().find(address) is not None:
+            raise current().fault(f"{what}: a structure must lie in host memory")
+        struct = _structure(parameter.c_type).from_address(address)
+        found: list[Allocation] = []
+        for field in structures()[parameter.c_type]:
+            if field.sort == "pointer":
+                found += _allocation(f"{what}->{field.name}", getattr(struct, field.name) or 0)
+        return found
+
+    def _tables(self, arguments: list[object]) -> Iterator[tuple[int, int]]:
+        """Address and length of tables of addresses, which lie on the device and can be read only when work runs."""
+        names = [parameter.name for parameter in self._parameters]
         for parameter, argument in zip(self._parameters, arguments, strict=True):
-            if parameter.c_type == "cpspec_tables" and argument is not None:
-                struct = argument._obj  # type: ignore[attr-defined]
-                yield from _entries(struct.tables, struct.count)
-            elif parameter.table:
-                index = [each.name for each in self._parameters].index(f"{parameter.name[:-1]}_count")
-                yield from _entries(argument, arguments[index].value)  # type: ignore[attr-defined]
-
-
-def _entries(table: object, count: int) -> list[int]:
-    address = _pointer(table)
-    return list((c_int64 * count).from_address(address)) if address else []
+            address = _pointer(argument) if parameter.sort != "value" else 0
+            if parameter.c_type == "cpspec_tables" and address:
+                struct = _structure(parameter.c_type).from_address(address)
+                yield struct.tables or 0, struct.count if struct.tables else 0
+            elif parameter.table and address:
+                yield address, int(arguments[names.index(f"{parameter.name.removesuffix('s')}_count")])  # type: ignore[call-overload]
 
 
 def _pointer(argument: Any) -> int:
@@ -130,29 +154,12 @@ def _pointer(argument: Any) -> int:
     return ctypes.addressof(target) if target is not None else int(argument)
 
 
-def _copied(parameter: Parameter, argument: object, what: str) -> ctypes.Structure | None:
-    """A structure as it is now: the library reads it before the call returns."""
-    address = _pointer(argument)
-    if address == 0:
-        return None
-    device = current()
-    if device.find(address) is not None:
-        raise device.fault(f"{what}: the structure {parameter.name} must lie in host memory")
-    struct: type[ctypes.Structure] = getattr(native_structs, _python_name(parameter.c_type))
-    return struct.from_buffer_copy(ctypes.string_at(address, ctypes.sizeof(struct)))
-
-
-def _pointed(c_type: str, struct: ctypes.Structure, what: str) -> list[Allocation]:
-    found: list[Allocation] = []
-    for field in structures()[c_type]:
-        if field.sort == "pointer":
-            found += _allocation(f"{what}: {field.name}", getattr(struct, field.name) or 0)
-    return found
-
-
 def _allocation(what: str, address: int) -> list[Allocation]:
     return [current().live_at(what, address, 1)] if address else []
 
 
-def _python_name(c_type: str) -> str:
-    return "".join(part.title() for part in c_type.removeprefix("cpspec_").split("_")) + "Struct"
+def _structure(c_type: str) -> type[Any]:
+    """The class of ``native_structs`` for a structure of the header."""
+    name = "".join(part.title() for part in c_type.removeprefix("cpspec_").split("_"))
+    found: type[Any] = getattr(native_structs, f"{name}Struct")
+    return found

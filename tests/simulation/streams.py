@@ -24,14 +24,14 @@ class Work:
 
     Attributes:
         what: its name in messages.
-        run: does it and returns how many kernels that launched.
+        run: does it.
         touches: memory that must live when it runs.
         needs: objects that must live when it runs.
         replayable: whether it may be recorded into a graph.
     """
 
     what: str
-    run: Callable[[], int]
+    run: Callable[[], None]
     touches: tuple[Allocation, ...] = ()
     needs: tuple[Lifetime, ...] = ()
     origin: str = field(default_factory=caller)

@@ -74,7 +74,9 @@ class IExecutionContext:
         self._change("set_optimization_profile_async")
         if not 0 <= int(profile_index) < len(self._loaded.profiles):
             raise self._fault(f"set_optimization_profile_async: there is no profile {int(profile_index)}")
-        device.enqueue(int(stream_handle), Work("set_optimization_profile_async", lambda: 0, needs=(self._lifetime,)))
+        device.enqueue(
+            int(stream_handle), Work("set_optimization_profile_async", lambda: None, needs=(self._lifetime,))
+        )
         self._profile, self._stream = int(profile_index), int(stream_handle)
         self._shapes.clear()
         self._runs.clear()

@@ -95,7 +95,7 @@ class LoadedEngine:
         elements = sum(volume(high) for profile in self.profiles for _, _, high in profile.values())
         return 4 * elements
 
-    def bound(self, tensors: dict[str, tuple[tuple[int, ...], int]]) -> Callable[[], int]:
+    def bound(self, tensors: dict[str, tuple[tuple[int, ...], int]]) -> Callable[[], None]:
         """A run over fixed shapes and addresses."""
         binding = self.session.io_binding()
         for name, (shape, address) in tensors.items():
@@ -103,12 +103,11 @@ class LoadedEngine:
             bind = binding.bind_input if tensor.is_input else binding.bind_output
             bind(name, "cpu", 0, NUMPY_TYPES[tensor.dtype].type, shape, address)
 
-        def run() -> int:
+        def run() -> None:
             try:
                 self.session.run_with_iobinding(binding)
             except Exception as fault:  # ONNX Runtime has no common base class
                 raise self.device.fault(f"ONNX Runtime failed: {' '.join(str(fault).split())}") from fault
-            return 0
 
         return run
 
