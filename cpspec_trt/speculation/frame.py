@@ -13,8 +13,9 @@ import numpy as np
 from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.files.engine_config import MAX_VERIFY_ROWS
 from cpspec_trt.kernels.protocol import F32, I64, FilterParameters, Kernels
+from cpspec_trt.speculation.counters import FrameCounters
 from cpspec_trt.speculation.predictor import Predictor
-from cpspec_trt.speculation.round import FrameState, Outcome, RoundRunner
+from cpspec_trt.speculation.round import FrameState, RoundRunner
 from cpspec_trt.speculation.rules import DEFAULT_RULE, GREEDY, RULES, Rule
 from cpspec_trt.speculation.slots import RowSampling
 from cpspec_trt.speculation.statistics import SpeculationStatistics
@@ -71,7 +72,7 @@ class FrameDecoder:
         self._last = np.empty(max_batch, np.int64)
         self._first = np.empty((max_batch, predictor.hidden_size), np.float32)
         self._context = np.empty((max_batch, predictor.hidden_size), np.float32)
-        self._counters = _FrameCounters(max_batch, max_drafts)
+        self._counters = FrameCounters(max_batch, max_drafts)
 
     def decode(
         self,
@@ -117,39 +118,3 @@ class FrameDecoder:
         if not self._speculative:
             return None
         return GREEDY if filters.greedy else self._rule.name
-
-
-class _FrameCounters:
-    """Counts of the frame in work, as arrays over the batch, so that a round costs no Python per row."""
-
-    def __init__(self, max_batch: int, max_drafts: int) -> None:
-        self._rounds = np.zeros(max_batch, np.int64)
-        self._codes = np.zeros(max_batch, np.int64)
-        self._guarded = np.zeros(max_batch, np.int64)
-        self._by_offset = np.zeros((max_batch, 3, max_drafts), np.int64)
-        self._offsets = np.arange(max_drafts)
-
-    def start(self, batch: int) -> None:
-        self._rounds[:batch] = 0
-        self._codes[:batch] = 0
-        self._guarded[:batch] = 0
-        self._by_offset[:batch] = 0
-
-    def add(self, outcome: Outcome) -> None:
-        rows, proposed, accepted = outcome.rows, outcome.proposed[:, None], outcome.accepted[:, None]
-        self._rounds[rows] += 1
-        self._codes[rows] += outcome.committed
-        self._guarded[rows] += outcome.guarded
-        self._by_offset[rows, 0] += self._offsets < proposed
-        self._by_offset[rows, 1] += (self._offsets < proposed) & (self._offsets <= accepted)
-        self._by_offset[rows, 2] += self._offsets < accepted
-
-    def report(self, statistics: Sequence[SpeculationStatistics], rules: Sequence[str | None]) -> None:
-        for row, (target, rule) in enumerate(zip(statistics, rules, strict=True)):
-            rounds = int(self._rounds[row])
-            if rule is None:
-                target.add_autoregressive_frame(passes=1 + rounds)
-            else:
-                proposed, reached, accepted = self._by_offset[row].tolist()
-                codes, guarded = int(self._codes[row]), int(self._guarded[row])
-                target.add_frame(rule, rounds, codes, proposed, reached, accepted, guarded)

@@ -16,12 +16,15 @@ class SpeculationStatus:
         reason: why the two differ, None where they do not.
         rows_exact: whether a pass of that many rows gave the bits of single steps when it was probed at load;
             then greedy codes are those of the autoregressive loop, bit for bit. None without speculation.
+        tolerance: gap of two logits below which a pass of several rows decides nothing: 0 where rows are exact, None
+            without speculation.
     """
 
     requested: int
     effective: int
     reason: str | None = None
     rows_exact: bool | None = None
+    tolerance: float | None = None
 
 
 @dataclass(slots=True)
@@ -91,6 +94,7 @@ class SpeculationStatistics:
             "rule": self.rule,
             "reason": self.status.reason,
             "rows_exact": self.status.rows_exact,
+            "tolerance": self.status.tolerance,
             "passes": self.passes,
             "rounds": self.rounds,
             "proposed": list(self.proposed),

@@ -188,6 +188,7 @@ def test_greedy_with_a_perfect_draft_needs_one_round_per_window() -> None:
         "rule": "greedy",
         "reason": None,
         "rows_exact": None,
+        "tolerance": None,
         "passes": 3,
         "rounds": 2,
         "proposed": [2, 2, 1],
