@@ -18,8 +18,6 @@ from cpspec_trt.files.manifest import BuildFacts, Manifest
 from cpspec_trt.files.rebuild import FULL, ONNXRUNTIME, RTX, rebuild_command
 
 MODULES = {FULL: "tensorrt", RTX: "tensorrt_rtx"}
-#: GPUs for which TensorRT for RTX builds nothing (Jetson Orin and Thor, data centres since Hopper).
-NOT_RTX = ("8.7", "9.0", "10.0", "10.3", "11.0")
 _OLDEST_PORTABLE = (8, 0)  # of a portable engine, and of a hardware compatible one
 _RTX_MAGIC = b"vtrt"
 
@@ -63,10 +61,12 @@ class _Engine:
         self._backend = manifest.backend
 
     def check_platform(self) -> None:
-        built = f"{self._facts.os} on {self._facts.machine}"
-        here = f"{platform.system()} on {platform.machine()}"
-        if built != here:
-            self._refuse(f"was built for {built}, here is {here}", self._rebuild())
+        built, here = self._facts, (platform.system(), platform.machine())
+        same_system = (
+            built.os == here[0] or self._backend == RTX
+        )  # whose engines are portable between Linux and Windows
+        if not same_system or built.machine != here[1]:
+            self._refuse(f"was built for {built.os} on {built.machine}, here is {' on '.join(here)}", self._rebuild())
 
     def device(self) -> DeviceFacts:
         found = probe()
@@ -88,8 +88,6 @@ class _Engine:
     def check_capability(self, device: DeviceFacts) -> None:
         capability, targets = device.compute_capability, self._facts.compute_capabilities
         here = f"{device.name} has compute capability {capability}"
-        if self._backend == RTX and capability in NOT_RTX:
-            self._refuse(f"is an engine of {RTX}, which has none for this GPU: {here}", self._rebuild(backend=FULL))
         spread = not self._facts.named_capabilities or self._facts.hardware_compatible
         if capability in targets or (spread and _numbers(capability) >= _OLDEST_PORTABLE):
             return
