@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cpspec_trt.builder import onnxruntime as embedded
 from cpspec_trt.builder.backends import choose_backend
+from cpspec_trt.builder.build_progress import BuildListener
+from cpspec_trt.builder.engine_options import EngineOptions, EngineSettings, check_options
 from cpspec_trt.builder.exported import ExportedComponent, read_export
 from cpspec_trt.builder.preview import plan_checkpoint
 from cpspec_trt.builder.profiles import CODE2WAV, COMPONENTS, BuildLimits, BuildPlan, plan
@@ -15,7 +17,15 @@ from cpspec_trt.checkpoint.reader import open_checkpoint
 from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.files.atomic import atomic_directory, scratch_directory
 from cpspec_trt.files.json_io import write_json_atomic
-from cpspec_trt.files.manifest import MANIFEST_NAME, Manifest, describe_file, read_manifest, write_manifest
+from cpspec_trt.files.manifest import (
+    MANIFEST_NAME,
+    BuildFacts,
+    Manifest,
+    TensorInfo,
+    describe_file,
+    read_manifest,
+    write_manifest,
+)
 from cpspec_trt.files.placement import (
     CONFIG_NAME,
     ENGINE,
@@ -48,7 +58,13 @@ def engine_directory(engine_dir: Path, component: str) -> Path:
 
 
 def build_engine(
-    onnx_dir: Path, engine_dir: Path, limits: BuildLimits, backend: str = "auto", *, link_weights: bool = False
+    onnx_dir: Path,
+    engine_dir: Path,
+    limits: BuildLimits,
+    backend: str = "auto",
+    options: EngineOptions | None = None,
+    *,
+    link_weights: bool = False,
 ) -> BuiltEngine:
     """Build the engine of one exported component.
 
@@ -60,31 +76,53 @@ def build_engine(
         engine_dir: where the engine goes (code2wav: into ``code2wav/`` inside, unless that is its name).
         limits: sizes of the profiles.
         backend: see ``backends.choose_backend``.
-        link_weights: share the weights' bytes with the export; only if the export will not change any more.
+        options: how TensorRT is to build it; None leaves everything to the builder.
+        link_weights: share the bytes of weights and tables with the export; only if the export will not change any
+            more.
 
     Raises:
-        UsageError: limits that fit no engine, no such directory, or an engine directory that must not be replaced.
-        EngineError: the export is damaged, or the engine cannot be written or loaded.
-        UnsupportedError: another system's export, or a backend this release lacks.
+        UsageError: limits that fit no engine, no such directory, an option that the backend cannot honour, or an
+            engine directory that must not be replaced.
+        EngineError: the export is damaged, the engine cannot be written or loaded, or TensorRT cannot build it or not
+            here.
+        UnsupportedError: another system's export.
     """
-    choose_backend(backend)
-    return build_exported(read_export(onnx_dir), engine_dir, limits, backend, link_weights=link_weights)
+    settings = choose_settings(backend, options)
+    return build_exported(read_export(onnx_dir), engine_dir, limits, settings, link_weights=link_weights)
+
+
+def choose_settings(backend: str, options: EngineOptions | None = None) -> EngineSettings | None:
+    """What TensorRT is to do, all decided; None if ONNX Runtime builds. See ``choose_backend`` and ``check_options``.
+
+    Raises:
+        UsageError: an unknown backend, or an option it cannot honour.
+        EngineError: that flavour of TensorRT cannot build on this machine.
+    """
+    return check_options(options or EngineOptions(), choose_backend(backend))
 
 
 def build_exported(
-    exported: ExportedComponent, engine_dir: Path, limits: BuildLimits, backend: str = "auto", *, link_weights: bool
+    exported: ExportedComponent,
+    engine_dir: Path,
+    limits: BuildLimits,
+    settings: EngineSettings | None,
+    *,
+    link_weights: bool,
+    listener: BuildListener | None = None,
 ) -> BuiltEngine:
-    """As ``build_engine``, for an export that was read already."""
-    name, note = choose_backend(backend)
-    build_plan = plan(exported.config, exported.inputs, limits)
+    """As ``build_engine``, for an export that was read already and settings of ``choose_settings``.
+
+    ``listener`` hears of TensorRT's phases.
+    """
+    build_plan = plan(exported.config, exported.inputs, limits, static_capacity=settings is not None)
     target = engine_directory(engine_dir, build_plan.component)
     with written_to(target, "engine"):
         check_replaceable(target, ENGINE)
         check_apart(exported.directory, target)
         with atomic_directory(target) as directory:
-            manifest = _fill(directory, exported, build_plan, name, link_weights)
+            manifest = _fill(directory, exported, build_plan, settings, link_weights, listener)
             keep_foreign_files(target, directory, ENGINE, _written_by_a_build(target))
-    return BuiltEngine(target, build_plan, manifest, (*build_plan.notes, *([note] if note else [])))
+    return BuiltEngine(target, build_plan, manifest, build_plan.notes)
 
 
 def build_checkpoint(
@@ -94,6 +132,8 @@ def build_checkpoint(
     backend: str = "auto",
     onnx_dir: Path | None = None,
     progress: Progress = lambda line: None,
+    options: EngineOptions | None = None,
+    listener: BuildListener | None = None,
 ) -> list[BuiltEngine]:
     """Export a checkpoint and build every component it has into ``engine_root``, each under its own name.
 
@@ -105,20 +145,30 @@ def build_checkpoint(
         onnx_dir: where the export goes and stays; None exports to a temporary directory beside the
             engines, whose weights become the engines' without a copy.
         progress: called with one line per step.
+        options: as for ``build_engine``.
+        listener: hears of TensorRT's phases.
 
     Raises:
         CheckpointError: the checkpoint is incomplete or damaged.
         UsageError, EngineError, UnsupportedError: as ``build_engine``.
     """
-    choose_backend(backend)
-    plan_checkpoint(checkpoint, limits)
+    settings = choose_settings(backend, options)
+    plan_checkpoint(checkpoint, limits, static_capacity=settings is not None)
     _check_places(directories_of(open_checkpoint(checkpoint)), engine_root, onnx_dir)
+
+    def build_all(exported: Mapping[str, Path], link_weights: bool) -> list[BuiltEngine]:
+        built = []
+        for component, source in exported.items():
+            progress(f"building {component}")
+            engine, found = engine_root / component, read_export(source)
+            sizes = limits[component]
+            built.append(build_exported(found, engine, sizes, settings, link_weights=link_weights, listener=listener))
+        return built
+
     if onnx_dir is not None:
-        exported = export_checkpoint(checkpoint, onnx_dir, progress=progress)
-        return _build_all(exported, engine_root, limits, backend, False, progress)
+        return build_all(export_checkpoint(checkpoint, onnx_dir, progress=progress), False)
     with written_to(engine_root, "engines"), scratch_directory(engine_root / "onnx") as scratch:
-        exported = export_checkpoint(checkpoint, scratch, progress=progress, shown=engine_root)
-        return _build_all(exported, engine_root, limits, backend, True, progress)
+        return build_all(export_checkpoint(checkpoint, scratch, progress=progress, shown=engine_root), True)
 
 
 def _check_places(directories: Mapping[str, str], engine_root: Path, onnx_dir: Path | None) -> None:
@@ -143,48 +193,77 @@ def _check_places(directories: Mapping[str, str], engine_root: Path, onnx_dir: P
                 check_apart(onnx_dir / exported, engine_root / component)
 
 
-def _build_all(
-    exported: Mapping[str, Path],
-    engine_root: Path,
-    limits: Mapping[str, BuildLimits],
-    backend: str,
-    link_weights: bool,
-    progress: Progress,
-) -> list[BuiltEngine]:
-    built = []
-    for component, source in exported.items():
-        progress(f"building {component}")
-        target = engine_root / component
-        built.append(build_engine(source, target, limits[component], backend, link_weights=link_weights))
-    return built
-
-
 def _fill(
-    directory: Path, exported: ExportedComponent, build_plan: BuildPlan, backend: str, link_weights: bool
+    directory: Path,
+    exported: ExportedComponent,
+    build_plan: BuildPlan,
+    settings: EngineSettings | None,
+    link_weights: bool,
+    listener: BuildListener | None,
 ) -> Manifest:
     """Write everything of an engine directory, the manifest last."""
-    files = embedded.write_engine(exported, build_plan.component, directory, link_weights)
+    engine = (
+        _onnxruntime_engine(directory, exported, build_plan, link_weights)
+        if settings is None
+        else _tensorrt_engine(directory, exported, build_plan, settings, listener)
+    )
     sidecars = [directory / path.name for path in exported.sidecars()]
     for path in sidecars:
         place(exported.directory / path.name, path, link_weights)
     config = directory / CONFIG_NAME
     write_json_atomic(config, {**exported.config_json, "builder_config": dict(build_plan.limits)})
     manifest = Manifest(
-        backend=backend,
-        backend_version=embedded.backend_version(),
+        backend=engine.backend,
+        backend_version=engine.version,
         component=build_plan.component,
         model=build_plan.model,
         checkpoint_fingerprint=exported.config.checkpoint_fingerprint,
-        precision=exported.precision,
-        inputs=exported.inputs,
-        outputs=exported.outputs,
+        precision=engine.precision,
+        inputs=engine.inputs,
+        outputs=engine.outputs,
         profiles=build_plan.profiles,
         limits=build_plan.limits,
-        files=tuple(describe_file(path) for path in files),
+        files=tuple(describe_file(path) for path in engine.files),
         sidecars=tuple(describe_file(path) for path in (config, *sidecars)),
+        build=engine.facts,
     )
     write_manifest(directory, manifest)
     return manifest
+
+
+@dataclass(frozen=True, slots=True)
+class _Engine:
+    """What a backend wrote, in the words of the manifest."""
+
+    backend: str
+    version: str
+    precision: str
+    files: Sequence[Path]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    facts: BuildFacts | None
+
+
+def _onnxruntime_engine(
+    directory: Path, exported: ExportedComponent, build_plan: BuildPlan, link_weights: bool
+) -> _Engine:
+    files = embedded.write_engine(exported, build_plan.component, directory, link_weights)
+    version, precision = embedded.backend_version(), exported.precision
+    return _Engine(embedded.BACKEND, version, precision, files, exported.inputs, exported.outputs, None)
+
+
+def _tensorrt_engine(
+    directory: Path,
+    exported: ExportedComponent,
+    build_plan: BuildPlan,
+    settings: EngineSettings,
+    listener: BuildListener | None,
+) -> _Engine:
+    from cpspec_trt.builder import tensorrt  # with the lowering, which the other backend does without
+
+    built = tensorrt.write_engine(exported, build_plan, settings, directory, listener)
+    name, version = settings.flavour.backend, built.facts.tensorrt_version
+    return _Engine(name, version, settings.precision, [built.path], built.inputs, built.outputs, built.facts)
 
 
 def _written_by_a_build(directory: Path) -> set[str]:

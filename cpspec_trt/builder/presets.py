@@ -1,8 +1,9 @@
-"""Build presets: a YAML file with the limits of each component, checked by pydantic."""
+"""Build presets: a YAML file with the limits of each component and the options of TensorRT, checked by pydantic."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,24 @@ class Code2WavPreset(_Strict):
     max_code_len: int | None = _Size
 
 
+class TensorRTPreset(_Strict):
+    """Options of TensorRT, either flavour; names as in ``EngineOptions``. They rest where ONNX Runtime builds."""
+
+    precision: str | None = None
+    optimization_level: int | None = None
+    workspace_mib: int | None = None
+    compute_capabilities: list[str] | None = None
+    timing_cache: str | None = None
+    version_compatible: bool | None = None
+    hardware_compatible: bool | None = None
+    build_log: str | None = None
+
+
 class Preset(_Strict):
     """A whole preset file."""
 
     backend: str | None = None
+    tensorrt: TensorRTPreset = TensorRTPreset()
     thinker: LanguageModelPreset = LanguageModelPreset()
     talker: LanguageModelPreset = LanguageModelPreset()
     code_predictor: CodePredictorPreset = CodePredictorPreset()
@@ -58,6 +73,16 @@ class Preset(_Strict):
         """The limits this preset sets for ``thinker``, ``talker``, ``code_predictor`` or ``code2wav``."""
         section: BaseModel = getattr(self, component)
         return section.model_dump(exclude_none=True)
+
+    def engine_options(self) -> dict[str, Any]:
+        """The options this preset sets for TensorRT, with the types of ``EngineOptions``."""
+        kinds: dict[str, Callable[[Any], Any]] = {
+            "compute_capabilities": tuple,
+            "timing_cache": Path,
+            "build_log": Path,
+        }
+        given = self.tensorrt.model_dump(exclude_none=True)
+        return {name: kinds[name](value) if name in kinds else value for name, value in given.items()}
 
 
 def read_preset(path: Path) -> Preset:

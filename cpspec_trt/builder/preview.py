@@ -13,12 +13,17 @@ from cpspec_trt.graphs.export import read_components
 _NO_FINGERPRINT = ""  # would cost a pass over all weights, and no plan depends on it
 
 
-def plan_checkpoint(checkpoint: Path, limits: Mapping[str, BuildLimits]) -> list[BuildPlan]:
-    """Plan every component. Writes nothing.
+def plan_checkpoint(
+    checkpoint: Path, limits: Mapping[str, BuildLimits], static_capacity: bool = False
+) -> list[BuildPlan]:
+    """Plan every component; see ``profiles.plan``. Writes nothing.
 
     Raises:
         CheckpointError: the checkpoint is incomplete, or a tensor does not fit its config.
         UsageError: limits that fit no engine.
     """
     components = read_components(open_checkpoint(checkpoint), _NO_FINGERPRINT)
-    return [plan(found.config, tensors_of(found.author.inputs), limits[name]) for name, found in components.items()]
+    return [
+        plan(found.config, tensors_of(found.author.inputs), limits[name], static_capacity)
+        for name, found in components.items()
+    ]

@@ -124,20 +124,23 @@ def component_of(config: ComponentConfig) -> str:
     return CODE_PREDICTOR if is_code_predictor(config.model) else TALKER
 
 
-def plan(config: ComponentConfig, inputs: Sequence[TensorInfo], limits: BuildLimits) -> BuildPlan:
+def plan(
+    config: ComponentConfig, inputs: Sequence[TensorInfo], limits: BuildLimits, static_capacity: bool = False
+) -> BuildPlan:
     """Both profiles of a component.
 
     Args:
         config: the component's config.
         inputs: the graph's inputs; -1 marks a dynamic dimension.
         limits: the sizes asked for.
+        static_capacity: give the KV cache of a Thinker or Talker exactly the largest capacity, as TensorRT needs it.
 
     Returns:
         A plan in which every input has a range with min <= opt <= max in every dimension. Decoders
         get 1 … ``max_input_len`` new positions under context and one under generation (1, opt 1,
         max ``MAX_VERIFY_ROWS`` for a CodePredictor, together with masks and rope rows). The KV cache of
-        a Thinker or Talker may have any capacity up to the limit; a CodePredictor's is fixed to a frame
-        plus one verify pass. code2wav takes ``min_code_len`` … ``max_code_len`` frames under both profiles:
+        a Thinker or Talker may have any capacity up to the limit unless it is static; a CodePredictor's is fixed to
+        a frame plus one verify pass. code2wav takes ``min_code_len`` … ``max_code_len`` frames under both profiles:
         streaming decodes chunks of the same sizes as whole files.
 
     Raises:
@@ -148,11 +151,14 @@ def plan(config: ComponentConfig, inputs: Sequence[TensorInfo], limits: BuildLim
         return _plan_code2wav(config, inputs, limits)
     if isinstance(config, CodePredictorConfig):
         return _plan_code_predictor(config, inputs, limits)
-    return _plan_language_model(config, inputs, limits)
+    return _plan_language_model(config, inputs, limits, static_capacity)
 
 
 def _plan_language_model(
-    config: ThinkerConfig | TalkerConfig | OmniTalkerConfig, inputs: Sequence[TensorInfo], limits: BuildLimits
+    config: ThinkerConfig | TalkerConfig | OmniTalkerConfig,
+    inputs: Sequence[TensorInfo],
+    limits: BuildLimits,
+    static_capacity: bool,
 ) -> BuildPlan:
     capacity, positions = limits.max_kv_cache_capacity, config.decoder.max_position_embeddings
     if limits.max_input_len > capacity:
@@ -166,7 +172,8 @@ def _plan_language_model(
         notes.append(f"the KV capacity {capacity} exceeds the {positions} positions the model was made for")
     if isinstance(config, ThinkerConfig) and not config.enable_audio_output:
         notes.append("the checkpoint has no audio output: the Thinker answers in text alone")
-    dynamic = {_BATCH: _up_to(limits.max_batch_size), _CAPACITY: _up_to(capacity)}
+    slots = (capacity, capacity, capacity) if static_capacity else _up_to(capacity)
+    dynamic = {_BATCH: _up_to(limits.max_batch_size), _CAPACITY: slots}
     axes = _decoder_axes(config.decoder, config.decoder.hidden_size) | {"last_row": (_BATCH, 1)}
     profiles = _profiles(axes, inputs, dynamic, _context(limits), (1, 1, 1))
     component = component_of(config)

@@ -39,6 +39,26 @@ _PATH = FullPath(path_type=Path)
 @click.option("--minCodeLen", "min_code_len", type=int, help="Fewest frames of one code2wav pass.  [default: 1]")
 @click.option("--optCodeLen", "opt_code_len", type=int, help="Usual frames of one code2wav pass.  [default: 300]")
 @click.option("--maxCodeLen", "max_code_len", type=int, help="Most frames of one code2wav pass.  [default: 2000]")
+@click.option(
+    "--precision", help="TensorRT: fp32, fp16 or bf16.  [default: bf16 if all GPUs it is for have it, else fp16]"
+)
+@click.option(
+    "--optimizationLevel", "optimization_level", type=int, help="TensorRT: 0 … 5, more builds longer.  [default: 3]"
+)
+@click.option("--workspaceMiB", "workspace_mib", type=int, help="TensorRT: most scratch memory.  [default: no limit]")
+@click.option(
+    "--computeCapabilities",
+    "compute_capabilities",
+    help="tensorrt-rtx: GPUs to build for, as 8.6,8.9.  [default: all from 8.0]",
+)
+@click.option("--timingCache", "timing_cache", type=_PATH, help="tensorrt: file that keeps kernel times for later.")
+@click.option(
+    "--versionCompatible", "version_compatible", is_flag=True, help="tensorrt: later versions may open the engine."
+)
+@click.option(
+    "--hardwareCompatible", "hardware_compatible", is_flag=True, help="tensorrt: every GPU from 8.0 may run the engine."
+)
+@click.option("--buildLog", "build_log", type=_PATH, help="TensorRT: append its whole, verbose log to this file.")
 @click.option("--dryRun", "dry_run", is_flag=True, help="Print the build plan and stop; nothing is written.")
 @click.option("--verify", is_flag=True, help="Build nothing: hash the engines in --engineDir and compare.")
 @click.option("--debug", "-d", is_flag=True, help="Also print the build plan before building.")
@@ -52,7 +72,7 @@ def main(
     dry_run: bool,
     verify: bool,
     debug: bool,
-    **limits: Any,
+    **sizes_and_options: Any,
 ) -> None:
     """Build engines with the flags of llm_build and audio_build.
 
@@ -62,10 +82,11 @@ def main(
     \b
     cpspec-build --checkpoint CKPT --engineDir engines
     cpspec-build --onnxDir onnx/code_predictor --engineDir engines/code_predictor --maxBatchSize 1
+    cpspec-build --checkpoint CKPT --engineDir engines --backend tensorrt-rtx --precision bf16
     """
     from cpspec_trt.cli.building import BuildOptions, run_build
 
-    given = {name: value for name, value in limits.items() if value is not None}
+    given = {name: value for name, value in sizes_and_options.items() if value is not None and value is not False}
     run_build(BuildOptions(onnx_dir, engine_dir, checkpoint, preset, backend, given, dry_run, verify, debug))
 
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
 from cpspec_trt.builder.backends import AUTO, choose_backend
 from cpspec_trt.builder.build import BuiltEngine, build_checkpoint, build_exported
+from cpspec_trt.builder.engine_options import EngineOptions, EngineSettings, check_options
 from cpspec_trt.builder.exported import read_export
+from cpspec_trt.builder.onnxruntime import BACKEND as ONNXRUNTIME
 from cpspec_trt.builder.presets import Preset, read_preset
 from cpspec_trt.builder.preview import plan_checkpoint
 from cpspec_trt.builder.profiles import COMPONENTS, LIMITS, BuildLimits, BuildPlan, flag_of, plan
 from cpspec_trt.builder.verify import verify_engines
 from cpspec_trt.cli.steps import show_step
 from cpspec_trt.errors import UsageError
+from cpspec_trt.report.build_progress import BuildProgress
 from cpspec_trt.report.plan_table import print_plan
 
 _WIDTH = 200  # more than any plan needs: a narrow terminal wraps lines, which is better than cutting numbers
@@ -25,17 +29,33 @@ _WIDTH = 200  # more than any plan needs: a narrow terminal wraps lines, which i
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """The flags of ``cpspec-build``; ``limits`` holds those given on the command line, by field of BuildLimits."""
+    """The flags of ``cpspec-build``.
+
+    ``given`` holds the sizes and the options of TensorRT on the command line, by field of ``BuildLimits`` and of
+    ``EngineOptions``.
+    """
 
     onnx_dir: Path | None
     engine_dir: Path | None
     checkpoint: Path | None
     preset: Path | None
     backend: str | None
-    limits: Mapping[str, int]
+    given: Mapping[str, Any]
     dry_run: bool
     verify: bool
     debug: bool
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Sizes that were given."""
+        return {name: value for name, value in self.given.items() if name in LIMITS}
+
+    def engine_options(self) -> dict[str, Any]:
+        """Options of TensorRT that were given, with the types of ``EngineOptions``."""
+        found = {name: value for name, value in self.given.items() if name not in LIMITS}
+        if "compute_capabilities" in found:
+            found["compute_capabilities"] = tuple(part.strip() for part in found["compute_capabilities"].split(","))
+        return found
 
 
 def run_build(options: BuildOptions) -> None:
@@ -50,11 +70,11 @@ def run_build(options: BuildOptions) -> None:
     target = None if options.dry_run else _engine_dir(options)
     preset = read_preset(options.preset) if options.preset else Preset()
     limits = {name: _merged(preset, name, options) for name in COMPONENTS}
-    backend = _backend(preset, options)
+    choice = _choice(preset, options)
     if options.checkpoint is not None:
-        _build_checkpoint(options, options.checkpoint, target, limits, backend)
+        _build_checkpoint(options, options.checkpoint, target, limits, choice)
     elif options.onnx_dir is not None:
-        _build_component(options, options.onnx_dir, target, limits, backend)
+        _build_component(options, options.onnx_dir, target, limits, choice)
     else:
         raise UsageError("--onnxDir is missing: give an exported component, or a checkpoint with --checkpoint")
 
@@ -71,18 +91,32 @@ def _merged(preset: Preset, component: str, options: BuildOptions) -> BuildLimit
     return BuildLimits(**{**kept, **options.limits}, origins=origins)
 
 
-def _backend(preset: Preset, options: BuildOptions) -> str:
-    if options.backend is None and preset.backend is not None:
-        choose_backend(preset.backend, f"--config {options.preset}: backend")
-        return preset.backend
-    backend = AUTO if options.backend is None else options.backend
-    choose_backend(backend)
-    return backend
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Backend and options as given, and what comes of them."""
+
+    backend: str
+    options: EngineOptions
+    settings: EngineSettings | None
+
+
+def _choice(preset: Preset, options: BuildOptions) -> _Choice:
+    backend, origin = options.backend or "", "--backend"
+    if options.backend is None:
+        backend = AUTO
+        if preset.backend is not None:
+            backend, origin = preset.backend, f"--config {options.preset}: backend"
+    chosen, given = choose_backend(backend, origin), options.engine_options()
+    kept = {} if chosen == ONNXRUNTIME else preset.engine_options()
+    kept = {name: value for name, value in kept.items() if name not in given}
+    origins = tuple((name, f"--config {options.preset}: tensorrt.{name}") for name in kept)
+    wanted = EngineOptions(**{**kept, **given}, origins=origins)
+    return _Choice(chosen, wanted, check_options(wanted, chosen))
 
 
 def _verify(options: BuildOptions) -> None:
     others = (options.onnx_dir, options.checkpoint, options.preset, options.backend)
-    if options.dry_run or options.limits or any(other is not None for other in others):
+    if options.dry_run or options.given or any(other is not None for other in others):
         raise UsageError("--verify checks engines that exist: give it --engineDir only")
     for directory, manifest in verify_engines(_engine_dir(options)):
         size = sum(file.bytes for file in (*manifest.files, *manifest.sidecars))
@@ -90,27 +124,34 @@ def _verify(options: BuildOptions) -> None:
 
 
 def _build_checkpoint(
-    options: BuildOptions, checkpoint: Path, target: Path | None, limits: Mapping[str, BuildLimits], backend: str
+    options: BuildOptions, checkpoint: Path, target: Path | None, limits: Mapping[str, BuildLimits], choice: _Choice
 ) -> None:
     if target is None or options.debug:
-        _show(plan_checkpoint(checkpoint, limits), target is None)
+        plans = plan_checkpoint(checkpoint, limits, static_capacity=choice.settings is not None)
+        _show(plans, choice.settings, target is None)
     if target is not None:
-        for built in build_checkpoint(checkpoint, target, limits, backend, options.onnx_dir, show_step):
-            _announce(built)
+        with BuildProgress() as listener:
+            built = build_checkpoint(
+                checkpoint, target, limits, choice.backend, options.onnx_dir, show_step, choice.options, listener
+            )
+        for engine in built:
+            _announce(engine)
 
 
 def _build_component(
-    options: BuildOptions, onnx_dir: Path, target: Path | None, limits: Mapping[str, BuildLimits], backend: str
+    options: BuildOptions, onnx_dir: Path, target: Path | None, limits: Mapping[str, BuildLimits], choice: _Choice
 ) -> None:
     exported = read_export(onnx_dir)
     wanted = limits[exported.component]
-    build_plan = plan(exported.config, exported.inputs, wanted)
+    build_plan = plan(exported.config, exported.inputs, wanted, static_capacity=choice.settings is not None)
     _warn_about_unused(build_plan, options.limits)
     if target is None or options.debug:
-        _show([build_plan], target is None)
+        _show([build_plan], choice.settings, target is None)
     if target is not None:
         show_step(f"building {exported.component}")
-        _announce(build_exported(exported, target, wanted, backend, link_weights=False))
+        with BuildProgress() as listener:
+            built = build_exported(exported, target, wanted, choice.settings, link_weights=False, listener=listener)
+        _announce(built)
 
 
 def _warn_about_unused(build_plan: BuildPlan, given: Mapping[str, int]) -> None:
@@ -119,9 +160,11 @@ def _warn_about_unused(build_plan: BuildPlan, given: Mapping[str, int]) -> None:
             click.echo(f"warning: {flag_of(name)} means nothing for {build_plan.component}", err=True)
 
 
-def _show(plans: Sequence[BuildPlan], only_plan: bool) -> None:
+def _show(plans: Sequence[BuildPlan], settings: EngineSettings | None, only_plan: bool) -> None:
     """The plans and what they decided; notes come with the engines, or here if none is built."""
     print_plan(plans, Console(width=_WIDTH))
+    if settings is not None:
+        click.echo(f"note: {settings.sentence()}", err=True)
     for build_plan in plans:
         _print_notes(build_plan.component, build_plan.details)
         if only_plan:
@@ -132,6 +175,8 @@ def _announce(built: BuiltEngine) -> None:
     _print_notes(built.plan.component, built.notes)
     manifest, size = built.manifest, sum(file.bytes for file in built.manifest.files)
     what = f"{manifest.files[0].name}, {size / 1e6:.1f} MB, {manifest.backend} {manifest.backend_version}"
+    if manifest.build is not None:
+        what += f", {manifest.precision}"
     click.echo(f"{manifest.component}: {built.directory} ({what})")
 
 

@@ -16,10 +16,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from cpspec_trt.builder.build import build_checkpoint, build_engine
+from cpspec_trt.builder.engine_options import EngineOptions
 from cpspec_trt.builder.exported import read_export
 from cpspec_trt.builder.profiles import COMPONENTS, BuildLimits, plan
 from cpspec_trt.engines.loading import open_engine
-from cpspec_trt.errors import CheckpointError, EngineError, UnsupportedError, UsageError
+from cpspec_trt.errors import CheckpointError, EngineError, UsageError
 from cpspec_trt.files.atomic import _exchange
 from cpspec_trt.files.manifest import read_manifest
 from cpspec_trt.graphs.export import DIRECTORIES
@@ -195,9 +196,14 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         build_engine(tiny_exports.write_talker(tmp_path / "onnx"), tmp_path / "file" / "talker", LIMITS)
 
 
-def test_tensorrt_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="not built yet"):
+def test_a_backend_that_cannot_build_here_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="--backend tensorrt: "):
         build_engine(tmp_path / "absent", tmp_path / "engine", LIMITS, "tensorrt")
+
+
+def test_an_option_that_the_backend_cannot_honour_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--precision fp16: onnxruntime engines are fp32"):
+        build_engine(tmp_path / "absent", tmp_path / "engine", LIMITS, "onnxruntime", EngineOptions(precision="fp16"))
 
 
 @pytest.fixture(scope="module")

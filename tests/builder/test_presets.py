@@ -48,7 +48,7 @@ def test_only_given_values_are_returned(tmp_path: Path) -> None:
     [
         ("talker:\n  max_inputlen: 5\n", "unknown key 'talker.max_inputlen'; did you mean 'max_input_len'?"),
         ("talkr:\n  max_input_len: 5\n", "unknown key 'talkr'; did you mean 'talker'?"),
-        ("zzz: 1\n", "unknown key 'zzz'; known: backend, thinker, talker, code_predictor, code2wav"),
+        ("zzz: 1\n", "unknown key 'zzz'; known: backend, tensorrt, thinker, talker, code_predictor, code2wav"),
         ("code_predictor:\n  max_kv_cache_capacity: 32\n", "unknown key 'code_predictor.max_kv_cache_capacity'"),
         ("talker:\n  max_input_len: 0\n", "talker.max_input_len is 0: input should be greater than or equal to 1"),
         ("talker:\n  max_input_len: many\n", "talker.max_input_len is 'many': input should be a valid integer"),

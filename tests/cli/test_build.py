@@ -229,8 +229,6 @@ def test_progress_is_one_line_per_component_on_a_terminal(tmp_path: Path, onnx: 
             2,
             "--optCodeLen 300 is larger than --maxCodeLen 100",
         ),
-        (["--onnxDir", "llm", "--engineDir", "e", "--backend", "tensorrt"], 1, "tensorrt: is not built yet in this"),
-        (["--onnxDir", "llm", "--engineDir", "e", "--backend", "tensorrt-rtx"], 1, "tensorrt-rtx: is not built yet"),
         (["--onnxDir", "llm", "--engineDir", "e", "--backend", "gpu"], 2, "'gpu': is unknown; use one of auto, onnxr"),
         (["--onnxDir", "llm", "--engineDir", "e", "--backend", ""], 2, "--backend '': is unknown; use one of auto"),
         (["--onnxDir", "llm", "--engineDir", "llm"], 2, r"llm: holds an export \(model.onnx\)"),
