@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -42,10 +41,14 @@ class DeviceArray:
 
     def row(self, index: int) -> DeviceArray:
         """Entry ``index`` of the first axis, as an array whose first axis has size 1."""
-        if not 0 <= index < self.shape[0]:
-            raise UsageError(f"device array: row {index} of {self.shape[0]}")
+        return self.rows(index, index + 1)
+
+    def rows(self, begin: int, end: int) -> DeviceArray:
+        """Entries ``begin`` … ``end - 1`` of the first axis."""
+        if not 0 <= begin <= end <= self.shape[0]:
+            raise UsageError(f"device array: rows {begin} to {end} of {self.shape[0]}")
         step = self.nbytes // self.shape[0]
-        return DeviceArray(self.address + index * step, self.dtype, (1, *self.shape[1:]))
+        return DeviceArray(self.address + begin * step, self.dtype, (end - begin, *self.shape[1:]))
 
     def leading(self, *shape: int) -> DeviceArray:
         """The first elements as an array of another shape."""
@@ -76,16 +79,8 @@ class PinnedArray:
 def view_of_memory(address: int, dtype: np.dtype, shape: Shape) -> np.ndarray:
     """Memory of this process as a numpy array. It is not kept alive by it."""
     size = math.prod(shape) * dtype.itemsize
+    if not size:
+        return np.empty(shape, dtype)
     block = (ctypes.c_uint8 * size).from_address(address)
     whole: np.ndarray = np.ctypeslib.as_array(block)
     return whole.view(dtype).reshape(shape)
-
-
-def offsets_of(fields: Mapping[str, tuple[Shape, np.dtype]]) -> tuple[dict[str, int], int]:
-    """Where each field of a packed block begins, each aligned; and the size of the block."""
-    offsets, end = {}, 0
-    for name, (shape, dtype) in fields.items():
-        offsets[name] = end
-        size = math.prod(shape) * dtype.itemsize
-        end += -(-size // ALIGNMENT) * ALIGNMENT
-    return offsets, max(end, ALIGNMENT)

@@ -6,14 +6,14 @@ Nothing here waits except ``synchronise`` and what says so. Everything given out
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import partial
 from types import TracebackType
 
 import numpy as np
 
-from cpspec_trt.devices.arrays import DeviceArray, PinnedArray, Shape, offsets_of, view_of_memory
+from cpspec_trt.devices.arrays import DeviceArray, PinnedArray, Shape, view_of_memory
 from cpspec_trt.devices.cuda import CudaRuntime
 from cpspec_trt.errors import EngineError
 
@@ -141,15 +141,13 @@ class Device:
         return PinnedArray(address, host)
 
     def uploaded(self, values: np.ndarray, dtype: np.dtype | None = None) -> DeviceArray:
-        """A copy of an array of ordinary memory on the GPU, converted to ``dtype``; waits for the copy.
+        """A copy of an array of ordinary memory on the GPU, converted to ``dtype`` (see ``write``).
 
         Raises:
             EngineError: there is no room.
         """
-        values = np.ascontiguousarray(values, dtype)
-        array = self.array(values.shape, values.dtype)
-        self._copy(array.address, values.ctypes.data, values.nbytes, self._to_device)
-        self.synchronise()
+        array = self.array(values.shape, values.dtype if dtype is None else dtype)
+        self.write(array, values)
         return array
 
     def free(self, array: DeviceArray | PinnedArray) -> None:
@@ -157,6 +155,22 @@ class Device:
         self._resources.free(array.address)
 
     # ---- work in the stream
+
+    def write(self, target: DeviceArray, values: np.ndarray) -> None:
+        """Copy an array of ordinary memory to the GPU, converted to the target's dtype.
+
+        CUDA stages such a copy before the call returns, so ``values`` may change at once; it cannot be captured.
+        """
+        values = np.ascontiguousarray(values, target.dtype)
+        size = _same_size(target.nbytes, values.nbytes)
+        self._copy(target.address, values.ctypes.data, size, self._to_device)
+
+    def read(self, array: DeviceArray) -> np.ndarray:
+        """What an array holds once the stream is done; waits for it."""
+        values = np.empty(array.shape, array.dtype)
+        self._copy(values.ctypes.data, array.address, array.nbytes, self._to_host)
+        self.synchronise()
+        return values
 
     def upload(self, target: DeviceArray, source: PinnedArray) -> None:
         """Copy to the GPU; ``source`` must stay as it is until the stream got there."""
@@ -276,40 +290,6 @@ class Event:
     def seconds_since(self, earlier: Event) -> float:
         """GPU time between two marks that the stream has passed."""
         return float(self._runtime.call("cudaEventElapsedTime", earlier._handle, self._handle)) / 1000
-
-
-class Packed:
-    """Several small arrays in one block, so that one copy moves all of them.
-
-    Attributes:
-        host: the arrays in page-locked memory, by name.
-        device: the same on the GPU.
-    """
-
-    def __init__(self, device: Device, contents: Mapping[str, tuple[Shape, np.dtype]]) -> None:
-        """Allocate.
-
-        Args:
-            device: where.
-            contents: name -> shape and dtype.
-        """
-        self._owner = device
-        offsets, size = offsets_of(contents)
-        byte = np.dtype(np.uint8)
-        self._host, self._device = device.pinned((size,), byte), device.array((size,), byte)
-        self.host: dict[str, np.ndarray] = {}
-        self.device: dict[str, DeviceArray] = {}
-        for name, (shape, dtype) in contents.items():
-            self.host[name] = view_of_memory(self._host.address + offsets[name], dtype, shape)
-            self.device[name] = DeviceArray(self._device.address + offsets[name], dtype, shape)
-
-    def upload(self) -> None:
-        """Copy the whole block to the GPU (see ``Device.upload``)."""
-        self._owner.upload(self._device, self._host)
-
-    def download(self) -> None:
-        """Copy the whole block from the GPU (see ``Device.download``)."""
-        self._owner.download(self._host, self._device)
 
 
 class _Resources:

@@ -13,6 +13,14 @@ from cpspec_trt.sampling.effective import EffectiveSampling
 CONTROL_CODES = 1024
 
 
+def suppressed_codes(vocabulary: int, eos: int) -> np.ndarray:
+    """uint8 [vocabulary], 1 for the control codes: the last 1024 ids except EOS, which are never drawn."""
+    suppressed = np.zeros(vocabulary, np.uint8)
+    suppressed[max(vocabulary - CONTROL_CODES, 0) :] = 1
+    suppressed[eos] = 0
+    return suppressed
+
+
 class TalkerSampler:
     """Draws one code per sequence from the Talker's logits; buffers are bound once per batch.
 
@@ -36,9 +44,7 @@ class TalkerSampler:
         self._kernels = kernels
         self._eos = eos
         self._min_new_tokens = min_new_tokens
-        self._suppressed = np.zeros(vocabulary, np.uint8)
-        self._suppressed[max(vocabulary - CONTROL_CODES, 0) :] = 1
-        self._suppressed[eos] = 0
+        self._suppressed = suppressed_codes(vocabulary, eos)
         self._seen = np.zeros((rows, vocabulary), np.uint8)
         self._penalty = np.array([each.repetition_penalty for each in sampling], np.float32)
         self._filters = FilterRows.pack([each.talker for each in sampling])

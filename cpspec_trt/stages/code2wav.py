@@ -9,7 +9,45 @@ from cpspec_trt.errors import NumericError
 from cpspec_trt.files.engine_config import AnyCode2WavConfig, OmniCode2WavConfig
 from cpspec_trt.stages.positions import rope_rows, sliding_mask
 
-_STATE, _NEXT = "state_", "next_state_"
+_STATE = "state_"
+
+
+class SampleCounter:
+    """Where a sequence stands, and which samples of a chunk are given out.
+
+    Attributes:
+        frames: decoded so far.
+    """
+
+    def __init__(self, config: AnyCode2WavConfig) -> None:
+        self._per_frame = config.samples_per_frame
+        self._absent = config.trimmed_samples if isinstance(config, OmniCode2WavConfig) else 0
+        self.frames = 0
+
+    def reset(self) -> None:
+        """Start a new sequence."""
+        self.frames = 0
+
+    def taken(self, waveform: np.ndarray, frames: int) -> np.ndarray:
+        """A copy of the samples that exist, of the next ``frames`` frames.
+
+        Args:
+            waveform: [frames * samples per frame], of any float type.
+            frames: of the chunk.
+
+        Returns:
+            float32 [samples].
+
+        Raises:
+            NumericError: a sample is not finite; names its frame.
+        """
+        if not np.isfinite(waveform).all():
+            bad = int(np.flatnonzero(~np.isfinite(waveform))[0])
+            frame = self.frames + bad // self._per_frame
+            raise NumericError(f"code2wav produced a sample that is not finite in frame {frame}")
+        first = max(self._absent - self.frames * self._per_frame, 0)
+        self.frames += frames
+        return waveform[first:].astype(np.float32)
 
 
 class Code2WavStage:
@@ -27,13 +65,12 @@ class Code2WavStage:
         self.max_chunk = engine.manifest.profile("context").inputs["codes"].max[2]
         shapes = {info.name: (1, *info.shape[1:]) for info in engine.manifest.inputs if info.name.startswith(_STATE)}
         self._states = [{name: np.zeros(shape, np.float32) for name, shape in shapes.items()} for _ in range(2)]
-        self._frames_done = 0
-        self._absent = config.trimmed_samples if isinstance(config, OmniCode2WavConfig) else 0
+        self._samples = SampleCounter(config)
         self._chunks: dict[tuple[int, int], _Chunk] = {}
 
     def reset(self) -> None:
         """Start a new sequence."""
-        self._frames_done = 0
+        self._samples.reset()
         for array in self._states[0].values():
             array.fill(0.0)
 
@@ -55,23 +92,16 @@ class Code2WavStage:
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
     def _run(self, codes: np.ndarray) -> np.ndarray:
-        frames = len(codes)
+        begin, frames = self._samples.frames, len(codes)
         bound = self._bind(frames)
         bound.codes[0] = codes.T
-        positions = np.arange(self._frames_done, self._frames_done + frames)
+        positions = np.arange(begin, begin + frames)
         cos, sin = rope_rows(positions, self._config.head_dim, self._config.rope_theta)
         bound.cos[0], bound.sin[0] = cos, sin
-        bound.mask[0] = sliding_mask(self._frames_done, frames, self._config.sliding_window)
+        bound.mask[0] = sliding_mask(begin, frames, self._config.sliding_window)
         bound.bound.run()
         self._states.reverse()
-        if not np.isfinite(bound.waveform).all():
-            bad = int(np.flatnonzero(~np.isfinite(bound.waveform[0, 0]))[0])
-            frame = self._frames_done + bad // self.samples_per_frame
-            raise NumericError(f"code2wav produced a sample that is not finite in frame {frame}")
-        first = max(self._absent - self._frames_done * self.samples_per_frame, 0)
-        self._frames_done += frames
-        samples: np.ndarray = bound.waveform[0, 0, first:].copy()
-        return samples
+        return self._samples.taken(bound.waveform[0, 0], frames)
 
     def _bind(self, frames: int) -> _Chunk:
         """Buffers for a chunk length; the two sets of state swap roles after each pass, hence the parity in the key."""

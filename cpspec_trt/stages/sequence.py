@@ -13,6 +13,22 @@ from cpspec_trt.stages.decoder_pass import DecoderPass, KeyValueCache, RopeTable
 _FIRST_CAPACITY = 128
 
 
+def prompt_too_long(component: str, rows: int, most: int) -> EngineError:
+    """What to say of a prompt that an engine does not take."""
+    return EngineError(
+        f"{component} engine: the prompt has {rows} rows, its context profile takes {most}; "
+        f"shorten the text or rebuild with cpspec-build --maxInputLen {rows}"
+    )
+
+
+def cache_is_full(component: str, capacity: int) -> EngineError:
+    """What to say of a sequence that outgrows its cache."""
+    return EngineError(
+        f"{component} engine: the KV cache is full ({capacity} positions); ask for less "
+        f"or rebuild with cpspec-build --maxKVCacheCapacity {2 * capacity}"
+    )
+
+
 class SequenceStage:
     """Owns one decoder engine and its cache.
 
@@ -49,10 +65,7 @@ class SequenceStage:
         """
         longest = max(len(prompt) for prompt in prompts)
         if longest > self.max_prompt:
-            raise EngineError(
-                f"{self._component} engine: the prompt has {longest} rows, its context profile takes "
-                f"{self.max_prompt}; shorten the text or rebuild with cpspec-build --maxInputLen {longest}"
-            )
+            raise prompt_too_long(self._component, longest, self.max_prompt)
         self._cache, self._step = self._fresh_cache(), None
         self._reserve(longest)
         embeds = np.zeros((self._batch, longest, self._width), np.float32)
@@ -87,10 +100,7 @@ class SequenceStage:
     def _reserve(self, rows: int) -> None:
         """Make room for ``rows`` positions: the capacity doubles, so a step's cost follows the tokens so far."""
         if rows > self.max_length:
-            raise EngineError(
-                f"{self._component} engine: the KV cache is full ({self.max_length} positions); ask for less "
-                f"or rebuild with cpspec-build --maxKVCacheCapacity {2 * self.max_length}"
-            )
+            raise cache_is_full(self._component, self.max_length)
         capacity = self._cache.capacity
         if rows <= capacity:
             return

@@ -1,0 +1,146 @@
+"""Frames on a device: the start, then rounds until every row holds all its codes.
+
+A round's outcome decides the next round, so the host waits once per round, and nowhere else: the start of a frame and
+its first round, which is always the same, go into the stream behind the Talker's step without a wait between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from cpspec_trt.errors import NumericError
+from cpspec_trt.kernels.draws import WITHOUT_MASS
+from cpspec_trt.kernels.faults import RowNumericError, raise_first
+from cpspec_trt.kernels.protocol import FilterParameters
+from cpspec_trt.speculation.counters import FrameCounters
+from cpspec_trt.speculation.round import Outcome
+from cpspec_trt.speculation.rules import GREEDY, Rule
+from cpspec_trt.speculation.statistics import SpeculationStatistics
+from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
+from cpspec_trt.stages.device_frame_start import FrameStart
+from cpspec_trt.stages.device_plans import RowParameters
+from cpspec_trt.stages.device_round import DeviceRound
+
+
+class DeviceFrameDecoder:
+    """Completes frames over graphs captured before.
+
+    Attributes:
+        parameters: what decides the draws of each row; set by the caller between frames.
+    """
+
+    def __init__(
+        self,
+        predictor: DeviceCodePredictor,
+        start: FrameStart,
+        rounds: Mapping[int, DeviceRound],
+        window: int,
+        rule: Rule,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            predictor: the CodePredictor.
+            start: its start of a frame.
+            rounds: a round for 0 … window - 1 drafts; for 0 alone where ``window`` is 0.
+            window: rows of a verify pass; 0 decodes autoregressively.
+            rule: under which the rounds were captured.
+        """
+        self._predictor, self._start, self._rounds = predictor, start, rounds
+        self._speculative, self._rule = window > 0, rule
+        self._max_drafts = max(window - 1, 0)
+        batch = predictor.batch
+        self.parameters = RowParameters(batch)
+        self._last = np.zeros(batch, np.int64)
+        self._rows = np.arange(batch)
+        self._running: DeviceRound | None = None
+        self._first = False
+        self._counters = FrameCounters(batch, self._max_drafts)
+
+    def start(self, frame: int) -> None:
+        """Put the start of a frame and its first round into the stream. The stream must be done with the frame before.
+
+        Args:
+            frame: index of the frame within its request, the same for every row.
+        """
+        self.parameters.frames[:] = frame
+        self._counters.start(len(self._last))
+        self._start.launch(self.parameters)
+        self._last.fill(1)
+        self._first = True
+        self._launch_next(self._max_drafts)
+        if self._running is None:  # c1 was all there is
+            self._predictor.results.download()
+
+    def finish(
+        self, filters: Sequence[FilterParameters], codes_out: np.ndarray, statistics: Sequence[SpeculationStatistics]
+    ) -> None:
+        """Complete the frame that was started; to be called after a wait.
+
+        Args:
+            filters: of each row's request.
+            codes_out: integer [batch, G], written.
+            statistics: counters per row, added to once the frame is complete.
+
+        Raises:
+            RowNumericError: the logits of a row allow no draw; it names row, frame and depth.
+        """
+        self._take()
+        while self._running is not None:
+            self._predictor.device.synchronise()
+            self._take()
+        codes_out[:] = self._predictor.results.host["codes"][:, :-1]
+        self._counters.report(statistics, [self._rule_name(each) for each in filters])
+
+    def _take(self) -> None:
+        """Read what the stream left, and launch the next round if there is one to do."""
+        host, rounds = self._predictor.results.host, self._running
+        if self._first:
+            raise_first(host["first_errors"], self._rows, self.parameters.frames, np.ones_like(self._rows))
+            self._first = False
+        if rounds is None:
+            return
+        self._raise_faults(rounds)
+        part = rounds.counts >= 0
+        accepted, committed = host["accepted"][part], host["commits"][part]
+        if (accepted < 0).any():
+            raise NumericError(WITHOUT_MASS)
+        outcome = Outcome(self._rows[part], rounds.counts[part], accepted, committed)
+        self._counters.add(outcome)
+        self._last += host["commits"]
+        self._launch_next(0 if outcome.guarded.any() else self._max_drafts)
+
+    def _launch_next(self, most: int) -> None:
+        # A finished row stands at G - 1, for which this gives -1: no part.
+        counts = np.minimum(most, self._predictor.groups - 2 - self._last)
+        drafts = int(counts.max())
+        self._running = self._rounds[drafts] if drafts >= 0 else None
+        if self._running is not None:
+            self._running.plan(self._last, counts, self.parameters)
+            self._running.launch()
+
+    def _raise_faults(self, rounds: DeviceRound) -> None:
+        """Raise for the first flagged row that has a part; rows left over are flagged too, and mean nothing."""
+        host = self._predictor.results.host
+        drafted = scored = 0
+        faults: list[tuple[int, int, int]] = []
+        for row, (m, count) in enumerate(zip(self._last.tolist(), rounds.counts.tolist(), strict=True)):
+            if count < 0:
+                scored += 1
+                continue
+            for kind, begin, rows in (("draft", drafted, count), ("target", scored, count + 1)):
+                flags = host[f"{kind}_errors"][begin : begin + rows]
+                if flags.any():
+                    at = int(np.flatnonzero(flags)[0])
+                    faults.append((row, m + 1 + at, int(flags[at])))
+            drafted, scored = drafted + count, scored + count + 1
+        if faults:
+            row, depth, flag = faults[0]
+            raise RowNumericError(row, int(self.parameters.frames[row]), depth, flag)
+
+    def _rule_name(self, filters: FilterParameters) -> str | None:
+        if not self._speculative:
+            return None
+        return GREEDY if filters.greedy else self._rule.name

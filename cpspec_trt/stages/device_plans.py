@@ -1,0 +1,72 @@
+"""What the host plans for the CodePredictor's graphs beside positions, and how a graph is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from cpspec_trt.devices.arrays import DeviceArray
+from cpspec_trt.devices.device import Device, Graph
+from cpspec_trt.devices.packed import Contents
+from cpspec_trt.kernels.device_arrays import DeviceFilters
+from cpspec_trt.kernels.protocol import FilterParameters, FilterRows
+
+FLOAT32, INT32, INT64 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.int64)
+UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
+FILTERS = ("temperature", "top_k", "top_p")
+
+
+class RowParameters:
+    """What decides the draws of each row of the batch: filters, seed, frame."""
+
+    def __init__(self, batch: int) -> None:
+        self.temperature = np.zeros(batch, np.float32)
+        self.top_k = np.zeros(batch, np.int32)
+        self.top_p = np.ones(batch, np.float32)
+        self.seeds = np.zeros(batch, np.uint64)
+        self.frames = np.zeros(batch, np.uint32)
+
+    def set(self, row: int, filters: FilterParameters, seed: int) -> None:
+        """Begin a request in a row."""
+        packed = FilterRows.pack([filters])
+        for name in FILTERS:
+            getattr(self, name)[row] = getattr(packed, name)[0]
+        self.seeds[row] = seed
+
+
+def head_contents(kind: str, rows: int) -> Contents:
+    """Which head is applied to which hidden row, and how its logits are filtered; names begin with ``kind``."""
+    return {
+        f"{kind}_hidden": ((rows,), INT64),
+        f"{kind}_heads": ((rows,), INT64),
+        f"{kind}_temperature": ((rows,), FLOAT32),
+        f"{kind}_top_k": ((rows,), INT32),
+        f"{kind}_top_p": ((rows,), FLOAT32),
+    }
+
+
+def sequence_contents(batch: int) -> Contents:
+    """What acceptance needs of each sequence."""
+    return {
+        "rows": ((batch,), INT64),
+        "counts": ((batch,), INT64),
+        "first_hidden": ((batch,), INT64),
+        "seeds": ((batch,), UINT64),
+        "frames": ((batch,), UINT32),
+    }
+
+
+def filters_of(arrays: Mapping[str, DeviceArray], kind: str) -> DeviceFilters:
+    """The filter arrays of ``head_contents``."""
+    return DeviceFilters(*(arrays[f"{kind}_{name}"] for name in FILTERS))
+
+
+def captured(device: Device, enqueue: Callable[[], None]) -> Graph:
+    """A graph of what ``enqueue`` puts into the stream, run once before.
+
+    Engines set themselves up in their first run, which must not be inside a capture.
+    """
+    enqueue()
+    device.synchronise()
+    return device.capture(enqueue)
