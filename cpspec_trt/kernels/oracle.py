@@ -211,10 +211,11 @@ class OracleKernels:
         path_lengths: I64,
         codes: I64,
         tolerance: float = 0.0,
+        margins: F32 | None = None,
     ) -> None:
         """See ``RuleKernels.accept_tree``."""
         rules_oracle.accept_tree(
-            target, parents, node_codes, nodes, last, seeds, frames, path, path_lengths, codes, tolerance
+            target, parents, node_codes, nodes, last, seeds, frames, path, path_lengths, codes, tolerance, margins
         )
 
     def accept_commit(

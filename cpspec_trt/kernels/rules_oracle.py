@@ -115,12 +115,13 @@ def accept_tree(
     path_lengths: I64,
     codes: I64,
     tolerance: float,
+    margins: F32 | None,
 ) -> None:
     """See ``RuleKernels.accept_tree``."""
     owner, index = ragged_slots(nodes)
     begin = np.cumsum(nodes) - nodes
     vocabulary = target.shape[1]
-    below = np.flatnonzero(index > 0)
+    below = np.flatnonzero((index > 0) & (node_codes >= 0))
     edges = (begin[owner[below]] + parents[below]) * vocabulary + node_codes[below]
     order = np.argsort(edges)
     edges, children = edges[order], below[order]
@@ -134,6 +135,8 @@ def accept_tree(
         if (scores[np.arange(len(drawn)), drawn] == -np.inf).any():
             raise NumericError(WITHOUT_MASS)
         guarded = top_gap(scores) < tolerance
+        if margins is not None:
+            guarded |= margins[node] < tolerance
         path[walking, depth] = node - begin[walking]
         codes[walking, depth] = np.where(guarded, GUARDED, drawn)
         path_lengths[walking] = depth + 1

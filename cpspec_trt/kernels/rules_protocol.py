@@ -138,6 +138,7 @@ class RuleKernels(Kernels, Protocol):
         path_lengths: I64,
         codes: I64,
         tolerance: float = 0.0,
+        margins: F32 | None = None,
     ) -> None:
         """``accept_coupled`` down a tree of drafts: go to the child that holds the target's draw, while there is one.
 
@@ -148,8 +149,8 @@ class RuleKernels(Kernels, Protocol):
             target: float32 [sum(nodes), V], p of every node.
             parents: int64 [sum(nodes)], the node's parent as an index within its sequence, smaller than its own; the
                 root's is not read.
-            node_codes: int64 [sum(nodes)], the code each node holds; siblings hold different ones. The root's is
-                not read.
+            node_codes: int64 [sum(nodes)], the code each node holds; siblings hold different ones. -1 is a child that
+                does not exist, and the root's is not read.
             nodes: int64 [A], nodes of each sequence, at least 1.
             last: int64 [A].
             seeds: uint64 [A].
@@ -158,6 +159,7 @@ class RuleKernels(Kernels, Protocol):
             path_lengths: int64 [A], written: how many were visited; one fewer drafts stand.
             codes: int64 [A, D], written: the code each visited node decided, the last may be ``GUARDED``; -1 beyond.
             tolerance: as for ``accept_coupled``.
+            margins: float32 [sum(nodes)], as for ``accept_commit``.
 
         Raises:
             NumericError: a visited row has no mass.

@@ -209,6 +209,20 @@ def test_a_walk_goes_to_the_child_that_holds_the_targets_draw_and_emits_the_draw
     target[2] = one_hot[1]  # no child of node 2 holds code 1
     KERNELS.accept_tree(target, parents, node_codes, *arguments, path, lengths, codes)
     assert (path[0].tolist(), codes[0].tolist(), lengths[0]) == ([0, 2, -1], [3, 1, -1], 2)
+    margins = np.array([1, 1, 0.1, 1, 1, 1, 1, 0.1], np.float32)
+    KERNELS.accept_tree(target, parents, node_codes, *arguments, path, lengths, codes, 0.5, margins)
+    assert path.tolist() == [[0, 2, -1], [0, -1, -1]]
+    assert codes.tolist() == [[3, GUARDED, -1], [GUARDED, -1, -1]]
+
+
+def test_a_child_that_does_not_exist_is_never_gone_to() -> None:
+    target = np.eye(4, dtype=np.float32)[[3, 1, 1, 3, 0]]
+    parents, node_codes = np.array([9, 9, 0, 0, 0]), np.array([9, 9, -1, 2, -1])  # a root, then a root of three
+    path, codes, lengths = np.empty((2, 2), np.int64), np.empty((2, 2), np.int64), np.empty(2, np.int64)
+    arguments = (np.array([1, 4]), np.array([1, 5]), np.array([3, 4], np.uint64), np.zeros(2, np.uint32))
+    KERNELS.accept_tree(target, parents, node_codes, *arguments, path, lengths, codes)
+    assert codes.tolist() == [[3, -1], [1, -1]]
+    assert lengths.tolist() == [1, 1]
 
 
 def test_a_tree_of_one_branch_is_walked_as_the_chain_of_its_drafts_guard_included() -> None:
