@@ -271,10 +271,10 @@ class SimulatedDevice:
         """What the product left behind."""
         found = [str(each) for kind in ("device", "pinned") for each in self.live(kind)]
         found += [f"{size} bytes of {owner.name}, held since {where}" for owner, (size, where) in self.reserved.items()]
-        for name, table in (("stream", self.streams), ("event", self.events)):
-            found += [f"a {name} created at {each.origin}" for each in table.values()]
-        for name, graphs in (("graph", self.graphs), ("executable graph", self.executables)):
-            found += [f"a {name} created at {each.origin}" for each in graphs.values()]
+        for name, table in (("a stream", self.streams), ("an event", self.events)):
+            found += [f"{name} created at {each.origin}" for each in table.values()]
+        for name, graphs in (("a graph", self.graphs), ("an executable graph", self.executables)):
+            found += [f"{name} created at {each.origin}" for each in graphs.values()]
         return found
 
     def close(self) -> None:

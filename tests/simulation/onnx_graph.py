@@ -46,7 +46,7 @@ class OnnxGraph:
         self._model = model
         graph = model.graph
         infos = [(info, True) for info in graph.input] + [(info, False) for info in graph.output]
-        self.tensors = {info.name: _tensor(info, is_input) for info, is_input in infos}
+        self.tensors: dict[str, Tensor] = {info.name: _tensor(info, is_input) for info, is_input in infos}
         self.aliases = {
             node.output[0]: node.input[0]
             for node in graph.node

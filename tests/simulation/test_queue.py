@@ -192,4 +192,4 @@ def test_the_default_stream_is_refused(bench: Workbench) -> None:
     device = bench.device(16)
     with pytest.raises(SimulationFault, match="default stream"):
         bench.runtime.cudaMemsetAsync(device, 0, 16, None)
-    bench.forgive()
+    bench.simulation.forgive()

@@ -75,16 +75,3 @@ class Workbench:
         for address in list(self._held):
             self.free(address)
         self.runtime.cudaStreamDestroy(self.stream)
-
-    def forgive(self) -> None:
-        """Forget the faults that a test wanted, and everything that is left: a fault ends a program."""
-        self.simulation.faults.clear()
-        device = self.simulation.device
-        for stream in device.streams.values():
-            stream.pending.clear()
-            stream.capture = None
-        device.executables.clear()
-        device.graphs.clear()
-        device.events.clear()
-        device.reserved.clear()
-        self.close()
