@@ -165,8 +165,6 @@ class IExecutionContext:
             address = self._addresses.get(name, 0)
             if address == 0:
                 raise self._fault(f"execute_async_v3: tensor {name!r} is bound to no address")
-            if address % ALIGNMENT:
-                raise self._fault(f"execute_async_v3: the address of {name!r} is not aligned to {ALIGNMENT} bytes")
             shape = self._shape_of(name) if tensor.is_input else outputs[name]
             assert shape is not None
             size = volume(shape) * NUMPY_TYPES[tensor.dtype].itemsize
@@ -175,6 +173,8 @@ class IExecutionContext:
             )
             if found.kind != "device":
                 raise self._fault(f"execute_async_v3: tensor {name!r} lies in {found.kind} memory")
+            if address % ALIGNMENT:
+                raise self._fault(f"execute_async_v3: the address of {name!r} is not aligned to {ALIGNMENT} bytes")
             bound[name] = (tuple(shape), address)
             touched.append(found)
         self._check_aliases(bound)

@@ -9,8 +9,8 @@ from enum import IntEnum
 from typing import Any
 
 import pytest
-import tensorrt_rtx
-from cuda.bindings import runtime as real_runtime
+import tensorrt_rtx  # type: ignore[import-untyped]
+from cuda.bindings import runtime as real_runtime  # type: ignore[import-untyped]
 
 from tests.simulation import cuda_runtime
 from tests.simulation.simulation import simulated

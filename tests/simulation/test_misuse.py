@@ -59,7 +59,7 @@ def event_as_stream(bench: Workbench) -> object:
 def write_behind(bench: Workbench, offset: int) -> object:
     address = bench.pinned(16)
     ctypes.memset(address + offset, 1, 1)
-    return bench.free(address)
+    return bench.runtime.cudaFreeHost(address)
 
 
 MISUSES: dict[str, tuple[Misuse, str]] = {
@@ -193,13 +193,14 @@ def test_a_machine_without_a_driver_gives_error_35_and_one_without_a_device_erro
 def test_wrong_types_are_refused_as_cuda_python_refuses_them(simulation: Simulation) -> None:
     runtime = simulation.runtime
     bench = Workbench(simulation)
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: runtime.cudaMalloc(1.0),
         lambda: runtime.cudaFree("x"),
         lambda: runtime.cudaStreamSynchronize("x"),
         lambda: runtime.cudaMemcpyAsync(bench.device(4), bench.pinned(4), 4, 1, bench.stream),
         lambda: runtime.cudaStreamBeginCapture(bench.stream, 0),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(TypeError):
             call()
     with pytest.raises(OverflowError):
