@@ -34,12 +34,6 @@ def _scores(graph: Any) -> Iterator[Node]:
             yield node
 
 
-def _gates(graph: Any) -> Iterator[Node]:
-    """The gate of a shared expert: one number per row."""
-    for sigmoid in _of_type("Sigmoid")(graph):
-        yield from (sigmoid, sigmoid.i())
-
-
 def _residual(graph: Any) -> Iterator[Node]:
     """Sums that a normalisation reads: the stream that every layer of a transformer adds to."""
     for norm in _of_type("RMSNormalization")(graph):
@@ -93,12 +87,10 @@ ISLANDS: Mapping[str, Rule] = MappingProxyType(
     {
         "scores": _scores,
         "norms": _of_type("RMSNormalization", "LayerNormalization"),
-        "rotation": _of_type("RotaryEmbedding"),
         "residual": _residual,
         "silu product": _silu_product,
         "down projection": _down_projection,
-        "gates": _gates,
-        "sums": _of_type("ReduceSum", "ReduceMean", "Sum"),
+        "sums": _of_type("ReduceSum", "ReduceMean"),
         "snake": _snake,
         "logits": _logits,
         "waveform": _waveform,

@@ -15,12 +15,12 @@ from cpspec_trt.graphs.lowering.experts import tile_experts
 from cpspec_trt.graphs.lowering.precision import ELEMENT_TYPES, Precision, set_precision
 from cpspec_trt.graphs.lowering.weights import Rounded, convert_in_memory, write_converted
 
-_TRANSFORMER = ("norms", "rotation", "scores", "residual")
+_TRANSFORMER = ("norms", "scores", "residual")
 #: Component -> its fp32 islands (``islands.py``).
 ISLANDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "thinker": (*_TRANSFORMER, "sums", "gates"),
-        "talker": (*_TRANSFORMER, "sums", "gates", "logits"),
+        "thinker": _TRANSFORMER,
+        "talker": (*_TRANSFORMER, "logits"),
         "code_predictor": (*_TRANSFORMER, "silu product", "down projection"),
         "code2wav": (*_TRANSFORMER, "sums", "snake", "waveform"),
     }
