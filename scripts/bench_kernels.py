@@ -128,7 +128,7 @@ def heads_rows(native: NativeKernels, dtype: str) -> list[Row]:
     hidden = random.standard_normal((HEADS, WIDTH), dtype=np.float32)
     words = heads.reshape(-1).view(np.uint64)
     rows = []
-    for sharers in (1, 2, 4):
+    for sharers in (1, 2, 3, 4, 8):
         head_rows = np.tile(np.arange(HEADS), sharers)
         hidden_rows = np.arange(len(head_rows)) % HEADS
         logits = np.empty((len(head_rows), CODEBOOK), np.float32)

@@ -1,7 +1,8 @@
 // Grouped heads: a row of a head is read once and used for every row of the batch that shares the head.
 //
-// One row of weights at a time: its 32 partial sums already fill the multiply-add units at the speed of memory, and
-// a single ascending stream is what hardware prefetchers follow best (four rows at once reach 60 % of it).
+// One row of weights at a time, for as many hidden rows as the registers take: a single ascending stream is what
+// hardware prefetchers follow best (four rows of weights at once reach 60 % of it). One or two hidden rows keep pace
+// with memory; from about four on the multiply-adds are what takes the time, and more rows save loads and conversions.
 //
 // Included by level.cpp only.
 #pragma once
@@ -11,12 +12,15 @@
 
 namespace cpspec {
 
-#if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int kHiddenBlock = 4;  // hidden rows multiplied at once: their partial sums fit 32 vector registers
+// Hidden rows multiplied at once: their partial sums stay in registers, beside a piece of the weights.
+#if defined(__AVX512F__)
+constexpr int kMostRows = 8;  // 16 of 32 registers; further rows no longer fit the first cache
+#elif defined(__AVX2__) || defined(__aarch64__)
+constexpr int kMostRows = 3;  // 12 of 16, 24 of 32
 #else
-constexpr int kHiddenBlock = 2;
+constexpr int kMostRows = 2;
 #endif
-constexpr int kSharers = 32;     // rows sharing a head that are served by one read of it
+constexpr int kSharers = 32;  // rows sharing a head that are served by one read of it
 
 // The elements beyond the last 32 go to the lanes they belong to.
 template <class Weight, class Hidden>
@@ -27,11 +31,11 @@ static float total_with_tail(float* lanes, const Weight* weights, const Hidden* 
     return butterfly(lanes);
 }
 
-// Dot products of one row of a head with kBlock hidden rows, each in the order of core/dot.h.
-template <int kBlock, class Weight, class Hidden>
-static inline void dot_block(const Weight* weights, const Hidden* const* hidden, int64_t width, float* const* out) {
-    Part sums[kBlock][kParts];
-    for (int r = 0; r < kBlock; ++r)
+// Dot products of one row of a head with kRows hidden rows, each in the order of core/dot.h.
+template <int kRows, class Weight, class Hidden>
+static inline void dot_rows(const Weight* weights, const Hidden* const* hidden, int64_t width, float* const* out) {
+    Part sums[kRows][kParts];
+    for (int r = 0; r < kRows; ++r)
         for (int part = 0; part < kParts; ++part) sums[r][part] = zero_part();
 
     const int64_t whole = width - width % kLanes;
@@ -39,10 +43,10 @@ static inline void dot_block(const Weight* weights, const Hidden* const* hidden,
         for (int part = 0; part < kParts; ++part) {
             const int64_t at = i + part * kPartWidth;
             const Part w = load_part(weights + at);
-            for (int r = 0; r < kBlock; ++r) sums[r][part] = fma_part(w, load_part(hidden[r] + at), sums[r][part]);
+            for (int r = 0; r < kRows; ++r) sums[r][part] = fma_part(w, load_part(hidden[r] + at), sums[r][part]);
         }
     }
-    for (int r = 0; r < kBlock; ++r) {
+    for (int r = 0; r < kRows; ++r) {
         if (whole == width) {
             *out[r] = total_of(sums[r]);
             continue;
@@ -53,6 +57,14 @@ static inline void dot_block(const Weight* weights, const Hidden* const* hidden,
     }
 }
 
+// The same for a number of rows up to kRows.
+template <int kRows, class Weight, class Hidden>
+static inline void dot_up_to(int64_t rows, const Weight* weights, const Hidden* const* hidden, int64_t width,
+                             float* const* out) {
+    if (rows == kRows) return dot_rows<kRows>(weights, hidden, width, out);
+    if constexpr (kRows > 1) dot_up_to<kRows - 1>(rows, weights, hidden, width, out);
+}
+
 template <class Weight, class Hidden>
 static void one_head(const Weight* weights, const Hidden* const* hidden, float* const* logits, int64_t sharers,
                      int64_t begin, int64_t end, int64_t width) {
@@ -60,12 +72,11 @@ static void one_head(const Weight* weights, const Hidden* const* hidden, float* 
     for (int64_t v = begin; v < end; ++v) {
         const Weight* row = weights + v * width;
         for (int64_t r = 0; r < sharers; ++r) out[r] = logits[r] + v;
-        int64_t r = 0;
-        for (; r + kHiddenBlock <= sharers; r += kHiddenBlock) {
-            dot_block<kHiddenBlock>(row, hidden + r, width, out + r);
+        for (int64_t r = 0, passes = (sharers + kMostRows - 1) / kMostRows; passes > 0; --passes) {
+            const int64_t rows = (sharers - r + passes - 1) / passes;  // shared out evenly
+            dot_up_to<kMostRows>(rows, row, hidden + r, width, out + r);
+            r += rows;
         }
-        for (; r + 2 <= sharers; r += 2) dot_block<2>(row, hidden + r, width, out + r);
-        if (r < sharers) dot_block<1>(row, hidden + r, width, out + r);
     }
 }
 

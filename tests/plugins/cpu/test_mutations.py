@@ -106,8 +106,8 @@ MORE_MUTATIONS = [
     Mutation(
         "rows beyond the first that share a head are not served",
         "cpu/row_heads.h",
-        "for (; r + 2 <= sharers; r += 2) dot_block<2>(row, hidden + r, width, out + r);",
-        "for (; r + 2 <= sharers; r += 2) dot_block<1>(row, hidden + r, width, out + r);",
+        "dot_up_to<kMostRows>(rows, row, hidden + r, width, out + r);",
+        "dot_rows<1>(row, hidden + r, width, out + r);",
         "test_heads.py",
     ),
     Mutation(
