@@ -120,9 +120,9 @@ def build_exported(
         check_replaceable(target, ENGINE)
         check_apart(exported.directory, target)
         with atomic_directory(target) as directory:
-            manifest = _fill(directory, exported, build_plan, settings, link_weights, listener)
+            manifest, notes = _fill(directory, exported, build_plan, settings, link_weights, listener)
             keep_foreign_files(target, directory, ENGINE, _written_by_a_build(target))
-    return BuiltEngine(target, build_plan, manifest, build_plan.notes)
+    return BuiltEngine(target, build_plan, manifest, (*build_plan.notes, *notes))
 
 
 def build_checkpoint(
@@ -200,8 +200,8 @@ def _fill(
     settings: EngineSettings | None,
     link_weights: bool,
     listener: BuildListener | None,
-) -> Manifest:
-    """Write everything of an engine directory, the manifest last."""
+) -> tuple[Manifest, tuple[str, ...]]:
+    """Write everything of an engine directory, the manifest last; also returns what the backend has to say."""
     engine = (
         _onnxruntime_engine(directory, exported, build_plan, link_weights)
         if settings is None
@@ -228,12 +228,12 @@ def _fill(
         build=engine.facts,
     )
     write_manifest(directory, manifest)
-    return manifest
+    return manifest, engine.notes
 
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """What a backend wrote, in the words of the manifest."""
+    """What a backend wrote, in the words of the manifest, and notes for the user."""
 
     backend: str
     version: str
@@ -242,6 +242,7 @@ class _Engine:
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     facts: BuildFacts | None
+    notes: tuple[str, ...]
 
 
 def _onnxruntime_engine(
@@ -249,7 +250,7 @@ def _onnxruntime_engine(
 ) -> _Engine:
     files = embedded.write_engine(exported, build_plan.component, directory, link_weights)
     version, precision = embedded.backend_version(), exported.precision
-    return _Engine(embedded.BACKEND, version, precision, files, exported.inputs, exported.outputs, None)
+    return _Engine(embedded.BACKEND, version, precision, files, exported.inputs, exported.outputs, None, ())
 
 
 def _tensorrt_engine(
@@ -263,7 +264,9 @@ def _tensorrt_engine(
 
     built = tensorrt.write_engine(exported, build_plan, settings, directory, listener)
     name, version = settings.flavour.backend, built.facts.tensorrt_version
-    return _Engine(name, version, settings.precision, [built.path], built.inputs, built.outputs, built.facts)
+    return _Engine(
+        name, version, settings.precision, [built.path], built.inputs, built.outputs, built.facts, built.notes
+    )
 
 
 def _written_by_a_build(directory: Path) -> set[str]:

@@ -1,4 +1,7 @@
-"""The embedded backend: an ONNX Runtime engine is the exported graph under the engine's own file names."""
+"""The embedded backend: an ONNX Runtime engine is the exported graph under the engine's own file names.
+
+Only the CodePredictor's attention is rewritten, so that a row of a draft tree has the bits of a chain's.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ import onnx
 import onnxruntime
 
 from cpspec_trt.builder.exported import ExportedComponent, external_fields
-from cpspec_trt.builder.profiles import CODE2WAV
+from cpspec_trt.builder.profiles import CODE2WAV, CODE_PREDICTOR
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.placement import place
+from cpspec_trt.graphs.slot_order import sum_in_slot_order
 
 BACKEND = "onnxruntime"
 _ERRORS_ONLY = 3
@@ -43,7 +47,8 @@ def write_engine(exported: ExportedComponent, component: str, directory: Path, l
     if exported.data_file is not None:
         place(exported.data_file, weights, link_weights)
         files.append(weights)
-    graph.write_bytes(_with_location(exported.model, weights.name).SerializeToString(deterministic=True))
+    model = sum_in_slot_order(exported.model) if component == CODE_PREDICTOR else exported.model
+    graph.write_bytes(_with_location(model, weights.name).SerializeToString(deterministic=True))
     _check_loads(graph)
     return files
 

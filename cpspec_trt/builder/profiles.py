@@ -30,6 +30,7 @@ MAX_EXTENT = 131_072  # positions, frames or sequences; a larger limit is a typi
 FRAME_START_ROWS = 2  # a CodePredictor frame begins with the Talker's hidden row and the embedding of c0
 CAPACITY_STEP = 8
 DYNAMIC = -1
+_USUAL_KEYS = 512  # tokens so far that a static cache is tuned for
 THINKER, TALKER, CODE_PREDICTOR, CODE2WAV = "thinker", "talker", "code_predictor", "code2wav"
 COMPONENTS = (THINKER, TALKER, CODE_PREDICTOR, CODE2WAV)
 
@@ -134,6 +135,7 @@ def plan(
         inputs: the graph's inputs; -1 marks a dynamic dimension.
         limits: the sizes asked for.
         static_capacity: give the KV cache of a Thinker or Talker exactly the largest capacity, as TensorRT needs it.
+            Its mask may then cover any number of slots from the first: a step's cost follows the tokens so far.
 
     Returns:
         A plan in which every input has a range with min <= opt <= max in every dimension. Decoders
@@ -172,9 +174,11 @@ def _plan_language_model(
         notes.append(f"the KV capacity {capacity} exceeds the {positions} positions the model was made for")
     if isinstance(config, ThinkerConfig) and not config.enable_audio_output:
         notes.append("the checkpoint has no audio output: the Thinker answers in text alone")
-    slots = (capacity, capacity, capacity) if static_capacity else _up_to(capacity)
-    dynamic = {_BATCH: _up_to(limits.max_batch_size), _CAPACITY: slots}
+    dynamic = {_BATCH: _up_to(limits.max_batch_size), _CAPACITY: _up_to(capacity)}
     axes = _decoder_axes(config.decoder, config.decoder.hidden_size) | {"last_row": (_BATCH, 1)}
+    if static_capacity:
+        dynamic |= {_CAPACITY: (capacity, capacity, capacity), _KEYS: (1, min(capacity, _USUAL_KEYS), capacity)}
+        axes["attention_mask"] = (_BATCH, _NEW, _KEYS)
     profiles = _profiles(axes, inputs, dynamic, _context(limits), (1, 1, 1))
     component = component_of(config)
     return BuildPlan(component, config.model, False, profiles, _in_force(limits, _DECODER), (), (), tuple(notes))

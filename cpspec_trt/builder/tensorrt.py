@@ -26,6 +26,7 @@ from cpspec_trt.files.atomic import scratch_directory
 from cpspec_trt.files.manifest import PORTABLE, BuildFacts, Profile, TensorInfo
 from cpspec_trt.files.placement import MODEL_NAME
 from cpspec_trt.graphs.lowering.lowered import lower_file
+from cpspec_trt.graphs.lowering.weights import Rounded
 
 _CAPACITY = "capacity"  # the name our exports give to the KV slots of a cache
 
@@ -39,12 +40,24 @@ class TensorRTEngineFile:
         inputs: of the engine, in the precision it was built in.
         outputs: likewise.
         facts: what it was built with and for.
+        notes: what the user of the engine should know, one sentence each.
     """
 
     path: Path
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     facts: BuildFacts
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lowered:
+    """A graph to build, on disk with its weights beside it."""
+
+    path: Path
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    rounded: Rounded
 
 
 def write_engine(
@@ -75,18 +88,24 @@ def write_engine(
         BuildLog(trt, settings.flavour, build_plan.component, stream) as log,
         scratch_directory(directory / "lowered") as scratch,
     ):
-        graph = scratch / MODEL_NAME
-        inputs, outputs = _lower(exported, build_plan, settings, graph)
+        lowered = _lower(exported, build_plan, settings, scratch / MODEL_NAME)
         builder = trt.Builder(log.logger)
-        network, parser = parse(trt, builder, graph, log)  # the parser owns the weights: it must outlive the build
+        network, parser = parse(trt, builder, lowered.path, log)
         config = builder.create_builder_config()
         configure(trt, config, settings, log)
-        check_inputs(network, inputs, log)
+        check_inputs(network, lowered.inputs, log)
         for profile in build_plan.profiles:
             add_profile(builder, config, profile, log)
         _write(path, _build(trt, builder, network, config, settings, log, listener or SilentListener()))
-        del parser
-    return TensorRTEngineFile(path, inputs, outputs, _facts(trt, settings))
+        del parser  # not before: it owns the weights
+    notes = _notes(lowered.rounded, settings)
+    return TensorRTEngineFile(path, lowered.inputs, lowered.outputs, _facts(trt, settings), notes)
+
+
+def _notes(rounded: Rounded, settings: EngineSettings) -> tuple[str, ...]:
+    if not rounded.flushed:
+        return ()
+    return (f"{rounded.flushed} of {rounded.values} weights are too small for {settings.precision} and became 0",)
 
 
 def parse(trt: Any, builder: Any, graph: Path, log: BuildLog) -> tuple[Any, Any]:
@@ -180,18 +199,14 @@ def add_profile(builder: Any, config: Any, profile: Profile, log: BuildLog) -> A
     return added
 
 
-def _lower(
-    exported: ExportedComponent, build_plan: BuildPlan, settings: EngineSettings, graph: Path
-) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
-    """Write the graph to build, with its weights beside it; returns its inputs and outputs."""
-    lower_file(
-        exported.directory / MODEL_NAME, graph, build_plan.component, settings.precision, settings.flavour.backend
-    )
+def _lower(exported: ExportedComponent, build_plan: BuildPlan, settings: EngineSettings, graph: Path) -> _Lowered:
+    source, component = exported.directory / MODEL_NAME, build_plan.component
+    rounded = lower_file(source, graph, component, settings.precision, settings.flavour.backend)
     model = onnx.load(graph, load_external_data=False)
-    if build_plan.component != CODE2WAV:
+    if component != CODE2WAV:
         _fix_capacity(model, build_plan.limits)
         graph.write_bytes(model.SerializeToString(deterministic=True))
-    return tensors_of(model.graph.input), tensors_of(model.graph.output)
+    return _Lowered(graph, tensors_of(model.graph.input), tensors_of(model.graph.output), rounded)
 
 
 def _fix_capacity(model: onnx.ModelProto, limits: Mapping[str, int]) -> None:
