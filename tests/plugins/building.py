@@ -16,6 +16,8 @@ BUILD = ROOT / "build" / "plugins"
 def make(target: str, **variables: str) -> Path:
     """Build a target of plugins/Makefile, one process at a time, and return the folder of the libraries.
 
+    What nvcc compiles shares nothing with the rest, so neither waits for the other.
+
     Args:
         target: its name.
         variables: of make.
@@ -24,7 +26,7 @@ def make(target: str, **variables: str) -> Path:
         RuntimeError: the compiler refused; its output is the message.
     """
     BUILD.mkdir(parents=True, exist_ok=True)
-    with open(BUILD / ".lock", "w") as lock:
+    with open(BUILD / (".lock-cuda" if target.startswith("cuda") else ".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         settings = [
             f"{name}={value}" for name, value in {"BUILD": str(BUILD), "PYTHON": sys.executable, **variables}.items()
