@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from cpspec_trt.api.capacity import Wanted, cap_within
+from cpspec_trt.devices.device import Submissions
 from cpspec_trt.errors import CpspecError, SpeculationRefused, UsageError
 from cpspec_trt.files.audio import SAMPLE_RATE
+from cpspec_trt.files.manifest import read_manifest
+from cpspec_trt.files.rebuild import rebuild_command
 from cpspec_trt.files.results import FinishReason
 from cpspec_trt.pipelines.engine_set import SpeechConfigs, SpeechDirectories
 from cpspec_trt.pipelines.events import Listener, Silence
@@ -35,7 +38,8 @@ class Speech:
         max_frames: the frame cap in force.
         statistics: what speculation did.
         sampling: effective values and seed.
-        times: wall-clock time per stage.
+        times: time per stage: wall clock, on a GPU the GPU's own for Talker and CodePredictor.
+        submitted: what was put into the GPU's stream for the codes; None on the CPU.
         warnings: one line each.
     """
 
@@ -47,6 +51,7 @@ class Speech:
     statistics: SpeculationStatistics
     sampling: EffectiveSampling
     times: StageTimes
+    submitted: Submissions | None
     warnings: tuple[str, ...]
 
 
@@ -75,6 +80,11 @@ class Speaker:
         self._open = open_pipeline
         self._opened: SpeechPipeline | None = None
 
+    def close(self) -> None:
+        """Give back what the engines hold on a GPU."""
+        if self._opened is not None:
+            self._opened.close()
+
     @property
     def frame_seconds(self) -> float:
         """Audio seconds of one frame."""
@@ -87,9 +97,8 @@ class Speaker:
         Raises:
             SpeculationRefused: ``required`` and the window does not run.
         """
-        root = self._directories.code_predictor.parent
-        command = f"cpspec-build --checkpoint CHECKPOINT --engineDir {root}"
-        status = self._pipeline().speculation(window, command)
+        directory = self._directories.code_predictor
+        status = self._pipeline().speculation(window, rebuild_command(directory, read_manifest(directory)))
         if required and status.effective == 0:
             reason = status.reason or "no verify window was given (--cpSpecVerifySize 2 to 8)"
             raise SpeculationRefused(f"speculation is required but does not run: {reason}")
@@ -131,6 +140,7 @@ class Speaker:
             statistics=spoken.speculation,
             sampling=job.sampling,
             times=spoken.times,
+            submitted=spoken.submitted,
             warnings=job.warnings,
         )
 

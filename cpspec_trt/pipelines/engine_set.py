@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpspec_trt.engines.engine import Engine
-from cpspec_trt.engines.loading import open_engine
+from cpspec_trt.devices.device import Device
+from cpspec_trt.engines.environment import check_runnable
+from cpspec_trt.engines.loading import AnyEngine, device_for, open_engine
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.engine_config import (
     AnyCode2WavConfig,
@@ -51,14 +52,15 @@ class SpeechConfigs:
 
 @dataclass(frozen=True, slots=True)
 class SpeechEngines:
-    """Opened engines with their sidecars."""
+    """Opened engines with their sidecars, and the device they share where they need one."""
 
     configs: SpeechConfigs
-    talker: Engine
-    code_predictor: Engine
-    code2wav: Engine | None
+    talker: AnyEngine
+    code_predictor: AnyEngine
+    code2wav: AnyEngine | None
     talker_tables: TalkerTables
     code_predictor_tables: CodePredictorTables
+    device: Device | None
 
 
 def locate(talker: Path, code2wav: Path | None, audio: bool = True) -> SpeechDirectories:
@@ -138,25 +140,33 @@ def open_speech(
                 f"{wav}: its codebooks have {configs.code2wav.codebook_size} entries, "
                 f"the Talker and CodePredictor produce {largest} codes; {BUILD_TOGETHER}"
             )
-    return SpeechEngines(
-        configs=configs,
-        talker=open_engine(directories.talker, threads),
-        code_predictor=open_engine(directories.code_predictor, threads),
-        code2wav=open_engine(wav, threads) if wav is not None else None,
-        talker_tables=talker_tables,
-        code_predictor_tables=predictor_tables,
-    )
+    device = device_for(path for path in (directories.talker, directories.code_predictor, wav) if path is not None)
+    try:
+        return SpeechEngines(
+            configs=configs,
+            talker=open_engine(directories.talker, threads, device),
+            code_predictor=open_engine(directories.code_predictor, threads, device),
+            code2wav=open_engine(wav, threads, device) if wav is not None else None,
+            talker_tables=talker_tables,
+            code_predictor_tables=predictor_tables,
+            device=device,
+        )
+    except BaseException:
+        if device is not None:
+            device.close()
+        raise
 
 
 def read_checked_manifest(directory: Path, config: ComponentConfig) -> Manifest:
     """The manifest of a directory whose config was read already.
 
     Raises:
-        EngineError: it is damaged, or config and manifest are of different builds.
+        EngineError: it is damaged, config and manifest are of different builds, or the engine cannot run here.
     """
     manifest = read_manifest(directory)
     if manifest.model != config.model or manifest.checkpoint_fingerprint != config.checkpoint_fingerprint:
         raise EngineError(f"{directory}: its config and manifest are of different builds; {BUILD_TOGETHER}")
+    check_runnable(directory, manifest)
     return manifest
 
 

@@ -225,7 +225,7 @@ def test_a_narrow_engine_falls_back_with_a_warning_that_names_the_rebuild(tmp_pa
     assert "speculative decoding disabled: the engine's generation profile accepts 1 new positions" in result.stderr
     found = run.responses[0]["code_predictor"]
     assert (found["requested"], found["effective"]) == (3, 0)
-    assert f"cpspec-build --checkpoint CHECKPOINT --engineDir {copy}" in found["reason"]
+    assert f"cpspec-build --onnxDir ONNX_DIR --engineDir {copy / 'code_predictor'} --backend onnx" in found["reason"]
 
 
 def test_require_speculation_turns_the_fallback_into_an_error(tmp_path: Path, omni_engines: Maker) -> None:
