@@ -13,14 +13,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from cpspec_trt.api.arguments import check_whole, chosen_filter, speech_settings
 from cpspec_trt.api.capacity import Wanted, cap_within
 from cpspec_trt.api.speech import Speaker, Speech, check_window
-from cpspec_trt.engines.loading import open_engine
+from cpspec_trt.devices.device import Device
+from cpspec_trt.engines.loading import device_for, open_engine
 from cpspec_trt.errors import RequestError, SpeculationRefused
 from cpspec_trt.files.audio import SAMPLE_RATE
 from cpspec_trt.files.engine_config import OmniTalkerConfig
@@ -31,13 +33,14 @@ from cpspec_trt.files.sidecars import TalkerTables, read_omni_talker_sidecars, r
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.pipelines.engine_set import SpeechConfigs, SpeechDirectories, open_speech
 from cpspec_trt.pipelines.events import Listener, Silence
+from cpspec_trt.pipelines.machine import SpeechRules
 from cpspec_trt.pipelines.omni_engines import OmniConfigs, OmniDirectories, check_engines, locate_omni
-from cpspec_trt.pipelines.speech import SpeechJob, SpeechPipeline, SpeechRules
+from cpspec_trt.pipelines.speech import SpeechJob, SpeechPipeline
 from cpspec_trt.pipelines.text import Answer, TextJob, TextPipeline
+from cpspec_trt.pipelines.text_machine import open_text_machine
 from cpspec_trt.sampling.effective import OMNI_FAMILY, GenerationDefaults
 from cpspec_trt.sampling.omni import EffectiveOmniSampling, effective_omni_sampling
 from cpspec_trt.speculation.statistics import SpeculationStatus
-from cpspec_trt.stages.thinker import ThinkerStage
 from cpspec_trt.text.chat_template import FormattedPrompt, PromptFormatter
 from cpspec_trt.text.layout import PromptLayout
 from cpspec_trt.text.omni_layout import NothingToSay, check_special_tokens, omni_layout
@@ -156,6 +159,7 @@ class Omni:
         check_special_tokens(self._tokenizer, self._configs.thinker)
         self._formatter = PromptFormatter(directories.thinker)
         self._thinker: TextPipeline | None = None
+        self._device: Device | None = None
         self._embedding: np.ndarray | None = None
         self._speaker: Speaker | None = None
         self._defaults: GenerationDefaults | None = None
@@ -175,6 +179,21 @@ class Omni:
             return SpeechPipeline(open_speech(directories, configs, tables, self._threads), rules)
 
         return open_pipeline
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back what the engines hold on a GPU; the object must not be used any more."""
+        if self._speaker is not None:
+            self._speaker.close()
+        if self._device is not None:
+            self._device.close()
 
     def open(self) -> None:
         """Open the Thinker now rather than at the first request.
@@ -384,8 +403,9 @@ class Omni:
     def _text_pipeline(self) -> TextPipeline:
         if self._thinker is None:
             config = self._configs.thinker
-            engine = open_engine(self._directories.thinker, self._threads)
-            stage = ThinkerStage(engine, config.decoder, self._table())
+            self._device = device_for([self._directories.thinker])
+            engine = open_engine(self._directories.thinker, self._threads, self._device)
+            machine = open_text_machine(engine, config.decoder, self._table())
             ends = frozenset({config.im_end_token_id})
-            self._thinker = TextPipeline(stage, ends, self._tokenizer.plain_text)
+            self._thinker = TextPipeline(machine, ends, self._tokenizer.plain_text)
         return self._thinker

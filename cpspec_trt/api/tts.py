@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from cpspec_trt.api.arguments import check_text, chosen_filter, speech_settings
 from cpspec_trt.api.speech import Speaker, Speech, check_window
@@ -21,7 +23,8 @@ from cpspec_trt.files.sidecars import TalkerTables, read_talker_sidecars
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.pipelines.engine_set import SpeechDirectories, check_tts, locate, open_speech
 from cpspec_trt.pipelines.events import Listener
-from cpspec_trt.pipelines.speech import SpeechJob, SpeechPipeline, SpeechRules
+from cpspec_trt.pipelines.machine import SpeechRules
+from cpspec_trt.pipelines.speech import SpeechJob, SpeechPipeline
 from cpspec_trt.sampling.effective import EffectiveSampling, GenerationDefaults, effective_sampling
 from cpspec_trt.speculation.statistics import SpeculationStatus
 from cpspec_trt.text.layout import tts_layout
@@ -84,6 +87,18 @@ class TTS:
             return SpeechPipeline(open_speech(directories, configs, tables, threads), rules)
 
         self._speaker = Speaker(directories, configs, open_pipeline)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back what the engines hold on a GPU; the object must not be used any more."""
+        self._speaker.close()
 
     @property
     def frame_seconds(self) -> float:

@@ -9,12 +9,10 @@ from typing import Literal
 import numpy as np
 
 from cpspec_trt.kernels.faults import RowNumericError
-from cpspec_trt.kernels.loading import default_kernels
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.pipelines.events import Listener
-from cpspec_trt.pipelines.times import LLM_GENERATION, LLM_PREFILL, StageTimes
-from cpspec_trt.sampling.thinker import ThinkerSampler
-from cpspec_trt.stages.thinker import ThinkerStage
+from cpspec_trt.pipelines.text_machine import TextMachine
+from cpspec_trt.pipelines.times import StageTimes
 
 Decode = Callable[[list[int]], str]
 
@@ -62,18 +60,17 @@ class Answer:
 class TextPipeline:
     """Runs the Thinker. Not for use by two threads at once."""
 
-    def __init__(self, stage: ThinkerStage, end_ids: Set[int], decode: Decode) -> None:
+    def __init__(self, machine: TextMachine, end_ids: Set[int], decode: Decode) -> None:
         """Prepare for prompts.
 
         Args:
-            stage: the Thinker.
+            machine: the Thinker.
             end_ids: tokens that end an answer.
             decode: token ids to text, special tokens left out.
         """
-        self._stage = stage
+        self._machine = machine
         self._end_ids = end_ids
         self._decode = decode
-        self._kernels = default_kernels()
 
     def generate(self, job: TextJob, listener: Listener) -> Answer:
         """Write the answer to a prompt.
@@ -82,29 +79,27 @@ class TextPipeline:
             RowNumericError: the logits allow no draw; names request and token.
             EngineError: the engine failed.
         """
-        times = StageTimes()
-        sampler = ThinkerSampler(self._kernels, job.filters, job.seed)
+        machine = self._machine
+        machine.take_times()  # what a prompt that failed left
         listener.text_started(job.name, job.max_tokens)
-        with times.measure(LLM_PREFILL):
-            self._stage.start_ids([np.array(job.prompt_ids, np.int64)])
+        machine.begin(np.array(job.prompt_ids, np.int64), job.filters, job.seed)
         tokens: list[int] = []
         while True:
             try:
-                tokens.append(sampler.draw(self._stage.logits, len(tokens)))
+                tokens.append(machine.token(len(tokens)))
             except RowNumericError as fault:
                 raise fault.of_request(f"{job.name} (Thinker, token {len(tokens)})") from None
             listener.token_finished(len(tokens))
             if tokens[-1] in self._end_ids:
                 spoken = tokens[:-1]
-                return Answer(self._decode(spoken), tuple(tokens), "stop", tuple(spoken), times)
+                return Answer(self._decode(spoken), tuple(tokens), "stop", tuple(spoken), machine.take_times())
             end = self._stop_place(tokens, job.stop)
             if end is not None:
                 spoken = self._before(tokens, end)
-                return Answer(self._decode(tokens)[:end], tuple(tokens), "stop", tuple(spoken), times)
+                return Answer(self._decode(tokens)[:end], tuple(tokens), "stop", tuple(spoken), machine.take_times())
             if len(tokens) == job.max_tokens:
-                return Answer(self._decode(tokens), tuple(tokens), "length", tuple(tokens), times)
-            with times.measure(LLM_GENERATION):
-                self._stage.step_ids(np.array(tokens[-1:]))
+                return Answer(self._decode(tokens), tuple(tokens), "length", tuple(tokens), machine.take_times())
+            machine.advance(len(tokens) - 1)
 
     def _stop_place(self, tokens: list[int], stop: tuple[str, ...]) -> int | None:
         """Where in the text the first stop string begins."""

@@ -17,6 +17,7 @@ from cpspec_trt.files.engine_config import CodePredictorConfig
 from cpspec_trt.files.manifest import ProfileName
 from cpspec_trt.files.sidecars import CodePredictorTables
 from cpspec_trt.stages.decoder_pass import DecoderPass, KeyValueCache, RopeTable
+from cpspec_trt.stages.row_probe import FRAMES, RowProbe, compare_rows
 
 PREFILL_ROWS = 2
 
@@ -55,6 +56,7 @@ class CodePredictorStage:
         self._engine = engine
         self._width = config.talker_hidden_size
         self._embeddings = tables.codec_embeddings
+        self._heads = tables.lm_heads
         self._codec_embedding = codec_embedding
         capacity = engine.manifest.max_kv_capacity
         if capacity < self.groups:
@@ -73,24 +75,29 @@ class CodePredictorStage:
         """Begin a request: a NaN that an earlier one left in the cache would spread through masked rows."""
         self._cache.clear()
 
-    def rows_are_exact(self, rows: int) -> bool:
-        """Probe whether a pass of ``rows`` new positions gives the same bits as single steps, on random input.
+    def probe(self, rows: int) -> RowProbe:
+        """Compare passes of ``rows`` new positions with single steps over whole frames of random input.
 
-        Where it does, greedy codes do not depend on the window. The cache holds garbage afterwards.
+        Where they have the same bits, greedy codes do not depend on the window. The cache holds garbage afterwards.
         """
         generator = np.random.default_rng(rows)
         batch = len(self._lengths)
-        hidden = generator.standard_normal((batch, self._width)).astype(np.float32)
-        codes = generator.integers(self.codebook, size=(batch, rows))
-        single = np.empty((batch, rows, self.hidden_size), np.float32)
-        self.start_frame(hidden, codes[:, 0])
-        for row in range(rows):
-            single[:, row] = self.verify(codes[:, row : row + 1])[:, 0]
-            self.commit(np.ones(batch, np.int64))
-        self.start_frame(hidden, codes[:, 0])
-        exact = np.array_equal(self.verify(codes), single)
+        pairs = []
+        for _ in range(FRAMES):
+            hidden = generator.standard_normal((batch, self._width)).astype(np.float32)
+            codes = generator.integers(self.codebook, size=(batch, self.groups - 1))
+            pairs.append((self._rows_of(hidden, codes, 1), self._rows_of(hidden, codes, rows)))
         self.reset()
-        return exact
+        return compare_rows(pairs, PREFILL_ROWS - 1, self._heads)
+
+    def _rows_of(self, talker_hidden: np.ndarray, codes: np.ndarray, rows: int) -> np.ndarray:
+        """Hidden rows of a frame's codes (integer [batch, G - 1]) behind c0, as far as whole passes reach."""
+        self.start_frame(talker_hidden, codes[:, 0])
+        parts = [np.empty((len(codes), 0, self.hidden_size), np.float32)]
+        for begin in range(1, codes.shape[1] - rows + 1, rows):
+            parts.append(self.verify(codes[:, begin : begin + rows]).copy())
+            self.commit(np.full(len(codes), rows))
+        return np.concatenate(parts, axis=1)
 
     def start_frame(self, talker_hidden: np.ndarray, first_codes: np.ndarray) -> np.ndarray:
         """Begin a frame: forget the previous one and run positions 0 and 1.

@@ -7,7 +7,6 @@ is downloaded whole after each round, which is one copy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,22 +20,10 @@ from cpspec_trt.files.sidecars import CodePredictorTables
 from cpspec_trt.kernels.device import DeviceKernels
 from cpspec_trt.kernels.device_arrays import DeviceFrameState, DeviceTables
 from cpspec_trt.stages.device_decoder import INT64, DeviceCache, PlannedPass, PositionTable, tensor_dtype
+from cpspec_trt.stages.row_probe import FRAMES, RowProbe, compare_rows
 
 PREFILL_ROWS = 2
 FLOAT32, INT32 = np.dtype(np.float32), np.dtype(np.int32)
-
-
-@dataclass(frozen=True, slots=True)
-class RowProbe:
-    """What passes of several rows do to the bits of single steps.
-
-    Attributes:
-        exact: whether every hidden row came out the same.
-        difference: largest difference of a logit between the two.
-    """
-
-    exact: bool
-    difference: float
 
 
 class DeviceCodePredictor:
@@ -116,7 +103,7 @@ class DeviceCodePredictor:
         """Begin a request: a NaN that an earlier one left in the cache would spread through masked rows."""
         self.cache.clear()
 
-    def probe(self, prefill: PlannedPass, single: PlannedPass, several: PlannedPass, frames: int = 2) -> RowProbe:
+    def probe(self, prefill: PlannedPass, single: PlannedPass, several: PlannedPass) -> RowProbe:
         """Compare passes of several rows with single steps over whole frames of random input.
 
         The cache holds garbage afterwards.
@@ -125,17 +112,11 @@ class DeviceCodePredictor:
             prefill: of positions 0 and 1.
             single: of one row per sequence.
             several: of more.
-            frames: how many are compared.
         """
-        exact, difference = True, 0.0
         generator = np.random.default_rng(several.rows)
-        for _ in range(frames):
-            embeds = self._random_frame(generator)
-            ones = self._rows_of(prefill, single, embeds)
-            many = self._rows_of(prefill, several, embeds)
-            exact &= bool(np.array_equal(ones[:, : many.shape[1]], many))
-            difference = max(difference, self._logit_difference(ones, many))
-        return RowProbe(exact, difference)
+        inputs = [self._random_frame(generator) for _ in range(FRAMES)]
+        pairs = [(self._rows_of(prefill, single, each), self._rows_of(prefill, several, each)) for each in inputs]
+        return compare_rows(pairs, PREFILL_ROWS - 1, self._host_tables.lm_heads)
 
     def _random_frame(self, generator: np.random.Generator) -> np.ndarray:
         """float32 [batch, G, T]: a Talker row and the embeddings of random codes, position by position."""
@@ -155,13 +136,6 @@ class DeviceCodePredictor:
         parts = [step.evaluate(start, embeds[:, start : start + step.rows]) for start in starts]
         empty = np.empty((self.batch, 0, self.hidden_size), step.hidden.dtype)
         return np.concatenate([empty, *parts], axis=1)
-
-    def _logit_difference(self, ones: np.ndarray, many: np.ndarray) -> float:
-        """The row at position p is read by head p - 1; logits are linear in it, so their difference is too."""
-        change = ones[:, : many.shape[1]].astype(np.float32) - many.astype(np.float32)
-        heads = self._host_tables.lm_heads
-        found = [change[:, at] @ heads[at + PREFILL_ROWS - 1].T for at in range(change.shape[1])]
-        return max((float(np.abs(logits).max()) for logits in found), default=0.0)
 
     def _results(self, drafts: int, rows: int) -> Contents:
         single = ((self.batch,), INT64)

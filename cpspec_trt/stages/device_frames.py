@@ -6,7 +6,7 @@ its first round, which is always the same, go into the stream behind the Talker'
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -59,15 +59,17 @@ class DeviceFrameDecoder:
         self._first = False
         self._counters = FrameCounters(batch, self._max_drafts)
 
-    def start(self, frame: int) -> None:
+    def start(self, frame: int, between: Callable[[], None]) -> None:
         """Put the start of a frame and its first round into the stream. The stream must be done with the frame before.
 
         Args:
             frame: index of the frame within its request, the same for every row.
+            between: called between the two, for example to mark the place.
         """
         self.parameters.frames[:] = frame
         self._counters.start(len(self._last))
         self._start.launch(self.parameters)
+        between()
         self._last.fill(1)
         self._first = True
         self._launch_next(self._max_drafts)

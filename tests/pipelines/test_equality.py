@@ -127,7 +127,9 @@ def test_the_probe_tells_exact_rows_from_inexact_ones(
     demo_engines: Path, stage: type[CodePredictorStage], exact: bool
 ) -> None:
     found = Frames(demo_engines, stage).stage
-    assert [found.rows_are_exact(rows) for rows in WINDOWS] == [exact] * len(WINDOWS)
+    probes = [found.probe(rows) for rows in WINDOWS]
+    assert [probe.exact for probe in probes] == [exact] * len(WINDOWS)
+    assert [probe.tolerance == 0 for probe in probes] == [exact] * len(WINDOWS)
 
 
 class PoisonedStage(CodePredictorStage):

@@ -9,6 +9,7 @@ from cpspec_trt.errors import NumericError
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.pipelines.events import Silence
 from cpspec_trt.pipelines.text import Answer, TextJob, TextPipeline
+from cpspec_trt.pipelines.text_machine import HostTextMachine
 
 END, VOCABULARY = 9, 12
 WORDS = ["a", "bc", " ", "d", "ef", "g", "h", "i", "j", "<end>", "k", "l"]
@@ -43,7 +44,7 @@ def decode(ids: list[int]) -> str:
 
 def run(script: list[int], cap: int = 20, stop: tuple[str, ...] = (), broken_at: int | None = None) -> Answer:
     stage = ScriptedStage(script, broken_at)
-    pipeline = TextPipeline(stage, {END}, decode)  # type: ignore[arg-type]
+    pipeline = TextPipeline(HostTextMachine(stage), {END}, decode)  # type: ignore[arg-type]
     answer = pipeline.generate(TextJob("request 0", (1, 2), GREEDY, 7, cap, stop), Silence())
     assert stage.fed == [1, 2, *answer.token_ids[:-1]], "the last token must never be fed"
     return answer

@@ -10,7 +10,6 @@ import pytest
 from cpspec_trt.engines.loading import open_engine
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.engine_config import TalkerConfig, read_config_of
-from cpspec_trt.files.sidecars import read_talker_sidecars
 from cpspec_trt.stages.talker import TalkerStage
 
 PROMPT = 20
@@ -19,8 +18,7 @@ PROMPT = 20
 def stage(engines: Path, batch: int = 1) -> TalkerStage:
     directory = engines / "talker"
     config = read_config_of(directory, TalkerConfig)
-    tables = read_talker_sidecars(directory, config)
-    return TalkerStage(open_engine(directory, threads=1), config.decoder, tables, batch)
+    return TalkerStage(open_engine(directory, threads=1), config.decoder, batch)
 
 
 def rows(engines: Path, seed: int, count: int) -> np.ndarray:

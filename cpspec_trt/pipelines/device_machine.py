@@ -1,0 +1,188 @@
+"""The machine over a device: Talker's step, c0, the start of a frame and its first round go out in one breath.
+
+Frame t+1 is begun as soon as frame t is complete, before anyone asks for its c0. If that turns out to be EOS, what
+the CodePredictor did with it is dropped; that happens once a request.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cpspec_trt.devices.device import Device, Submissions
+from cpspec_trt.engines.tensorrt import TensorRTEngine
+from cpspec_trt.errors import UnsupportedError
+from cpspec_trt.files.sidecars import CodePredictorTables, TalkerTables
+from cpspec_trt.kernels.device import DeviceKernels
+from cpspec_trt.kernels.protocol import FilterParameters
+from cpspec_trt.pipelines.engine_set import SpeechConfigs
+from cpspec_trt.pipelines.machine import FramePlan, SpeechRules, Vocoder
+from cpspec_trt.pipelines.times import (
+    CODE2WAV,
+    CODE_PREDICTOR_GENERATION,
+    CODE_PREDICTOR_PREFILL,
+    TALKER_GENERATION,
+    TALKER_PREFILL,
+    StageTimes,
+)
+from cpspec_trt.sampling.effective import EffectiveSampling
+from cpspec_trt.speculation.fallback import MAX_CODEBOOK
+from cpspec_trt.speculation.rules import DEFAULT_RULE, RULES, Rule
+from cpspec_trt.speculation.statistics import SpeculationStatistics
+from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
+from cpspec_trt.stages.device_frame_start import FrameStart
+from cpspec_trt.stages.device_frames import DeviceFrameDecoder
+from cpspec_trt.stages.device_round import DeviceRound
+from cpspec_trt.stages.device_talker import DeviceTalker
+from cpspec_trt.stages.row_probe import RowProbe
+from cpspec_trt.stages.talker_rows import TalkerRows
+from cpspec_trt.text.layout import PromptLayout
+
+
+class DeviceSpeechMachine:
+    """A ``SpeechMachine`` over TensorRT engines that share one device."""
+
+    def __init__(
+        self,
+        configs: SpeechConfigs,
+        talker: TensorRTEngine,
+        code_predictor: TensorRTEngine,
+        vocoder: Vocoder | None,
+        talker_tables: TalkerTables,
+        tables: CodePredictorTables,
+        rules: SpeechRules,
+    ) -> None:
+        """Upload the tables, allocate every buffer, and capture the Talker's step and the start of a frame.
+
+        Raises:
+            EngineError: the CUDA kernels are missing, an engine does not fit its config, or there is no room.
+            UnsupportedError: the vocabularies are larger than the kernels take.
+        """
+        config, largest = configs.talker, max(configs.talker.decoder.vocab_size, tables.lm_heads.shape[1])
+        if largest > MAX_CODEBOOK:
+            raise UnsupportedError(
+                f"the codec vocabularies have up to {largest} codes, the CUDA kernels take {MAX_CODEBOOK}; "
+                "build the engines with cpspec-build --backend onnxruntime"
+            )
+        self._device = device = talker.device
+        kernels, codec_embedding = DeviceKernels(device), talker_tables.codec_embedding
+        self._predictor = predictor = DeviceCodePredictor(
+            code_predictor, configs.code_predictor, tables, codec_embedding, kernels
+        )
+        self._rows = TalkerRows(talker_tables, rules.tts_pad_token_id)
+        self._talker = DeviceTalker(
+            talker,
+            config.decoder,
+            kernels,
+            predictor.embeddings,
+            predictor.state.codes,
+            config.codec_eos_id,
+            rules.min_new_tokens,
+        )
+        self._start = FrameStart(predictor, self._talker.hidden, self._talker.first)
+        self._vocoder = vocoder
+        self._rounds: dict[tuple[int, str], DeviceRound] = {}
+        self._decoders: dict[FramePlan, DeviceFrameDecoder] = {}
+        self._marks = _Marks(device), _Marks(device)  # of even frames and of odd ones
+        self._times = StageTimes()
+        self._decoder: DeviceFrameDecoder
+        self._filters: FilterParameters
+        self._max_frames = 0
+
+    @property
+    def groups(self) -> int:
+        """See ``SpeechMachine``."""
+        return self._predictor.groups
+
+    @property
+    def codebook(self) -> int:
+        """See ``SpeechMachine``."""
+        return self._predictor.codebook
+
+    @property
+    def max_rows(self) -> int:
+        """See ``SpeechMachine``."""
+        return self._predictor.max_rows
+
+    @property
+    def sample_rate(self) -> int | None:
+        """See ``SpeechMachine``."""
+        return self._vocoder.sample_rate if self._vocoder is not None else None
+
+    def probe(self, window: int) -> RowProbe:
+        """See ``SpeechMachine.probe``."""
+        single, several = (self._round(drafts, RULES[DEFAULT_RULE]).planned for drafts in (0, window - 1))
+        return self._predictor.probe(self._start.planned, single, several)
+
+    def prepare(self, plan: FramePlan) -> None:
+        """See ``SpeechMachine.prepare``: captures a graph per number of drafts."""
+        if plan not in self._decoders:
+            rounds = {drafts: self._round(drafts, plan.rule) for drafts in range(max(plan.window, 1))}
+            self._decoders[plan] = DeviceFrameDecoder(self._predictor, self._start, rounds, plan.window, plan.rule)
+
+    def begin(self, layout: PromptLayout, sampling: EffectiveSampling, max_frames: int, plan: FramePlan) -> None:
+        """See ``SpeechMachine.begin``."""
+        self.prepare(plan)
+        self._device.synchronise()  # a request that failed may have left work behind
+        self._predictor.reset()
+        self._decoder, self._filters, self._max_frames = self._decoders[plan], sampling.code_predictor, max_frames
+        self._decoder.parameters.set(0, sampling.code_predictor, sampling.seed)
+        self._marks[0].talker.record()
+        self._talker.begin(0, self._rows.prompt(layout), self._rows.feed(layout), sampling)
+        self._launch(0)
+
+    def first_code(self, frame: int) -> int:
+        """See ``SpeechMachine.first_code``. Waits for everything in the stream, the frame's first round included."""
+        self._device.synchronise()
+        own, before = self._marks[frame % 2], self._marks[(frame + 1) % 2]
+        self._times.add(TALKER_GENERATION if frame else TALKER_PREFILL, own.start.seconds_since(own.talker))
+        if frame:
+            self._times.add(CODE_PREDICTOR_GENERATION, own.talker.seconds_since(before.rounds))
+        return int(self._talker.first_codes()[0])
+
+    def finish_frame(self, frame: int, codes: np.ndarray, statistics: SpeculationStatistics) -> None:
+        """See ``SpeechMachine.finish_frame``."""
+        marks = self._marks[frame % 2]
+        self._times.add(CODE_PREDICTOR_PREFILL, marks.rounds.seconds_since(marks.start))
+        self._decoder.finish([self._filters], codes, [statistics])
+
+    def advance(self, frame: int) -> None:
+        """See ``SpeechMachine.advance``. Returns while the next frame is under way."""
+        self._marks[(frame + 1) % 2].talker.record()
+        self._talker.advance(frame)
+        self._launch(frame + 1)
+
+    def decode(self, codes: np.ndarray, chunk: int) -> np.ndarray:
+        """See ``SpeechMachine.decode``."""
+        assert self._vocoder is not None  # the pipeline asks for ``sample_rate`` first
+        with self._times.measure(CODE2WAV):
+            self._vocoder.reset()
+            return self._vocoder.decode(codes, chunk)
+
+    def take_times(self) -> StageTimes:
+        """See ``SpeechMachine.take_times``. Times of Talker and CodePredictor are the GPU's."""
+        taken, self._times = self._times, StageTimes()
+        return taken
+
+    def submitted(self) -> Submissions:
+        """See ``SpeechMachine.submitted``."""
+        return self._device.submitted.copy()
+
+    def _launch(self, frame: int) -> None:
+        """Put the start of a frame and its first round behind the draw of its c0."""
+        marks = self._marks[frame % 2]
+        marks.start.record()
+        if frame < self._max_frames:
+            self._decoder.start(frame, marks.rounds.record)
+
+    def _round(self, drafts: int, rule: Rule) -> DeviceRound:
+        key = drafts, rule.name
+        if key not in self._rounds:
+            self._rounds[key] = DeviceRound(self._predictor, drafts, rule)
+        return self._rounds[key]
+
+
+class _Marks:
+    """Marks in the stream during a frame: where the Talker's pass begins, the frame's start, its rounds."""
+
+    def __init__(self, device: Device) -> None:
+        self.talker, self.start, self.rounds = device.event(), device.event(), device.event()

@@ -1,0 +1,143 @@
+"""What speaks: the face that host and device implementations share, between the pipeline and the stages.
+
+The pipeline knows requests, frames and when to stop. A machine knows where arrays lie and what waits for what: on
+the CPU every call is done when it returns; on a device the next frame is under way before this one is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from cpspec_trt.devices.device import Submissions
+from cpspec_trt.pipelines.times import StageTimes
+from cpspec_trt.sampling.effective import EffectiveSampling
+from cpspec_trt.speculation.rules import Rule
+from cpspec_trt.speculation.statistics import SpeculationStatistics
+from cpspec_trt.stages.row_probe import RowProbe
+from cpspec_trt.text.layout import PromptLayout
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechRules:
+    """What the two families do differently.
+
+    Attributes:
+        tts_pad_token_id: text id that joins every frame after the text.
+        min_new_tokens: Talker tokens for which EOS is banned.
+    """
+
+    tts_pad_token_id: int
+    min_new_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class FramePlan:
+    """How the CodePredictor completes frames.
+
+    Attributes:
+        window: rows of a verify pass; 0 decodes autoregressively.
+        rule: how sampled drafts are accepted.
+        tolerance: gap of two logits below which a pass of several rows decides nothing.
+    """
+
+    window: int
+    rule: Rule
+    tolerance: float
+
+
+class Vocoder(Protocol):
+    """code2wav: codes of one sequence to samples, chunk by chunk."""
+
+    @property
+    def sample_rate(self) -> int:
+        """Hz."""
+
+    def reset(self) -> None:
+        """Start a new sequence."""
+
+    def decode(self, codes: np.ndarray, chunk: int) -> np.ndarray:
+        """The next frames (integer [frames, G]) to samples, float32, ``chunk`` frames at a time."""
+
+
+class SpeechMachine(Protocol):
+    """Speaks one request at a time: ``begin``, then per frame ``first_code``, ``finish_frame`` and ``advance``.
+
+    Attributes:
+        groups: G, code groups of a frame.
+        codebook: codes of one group.
+        max_rows: rows that a verify pass may have.
+        sample_rate: Hz; None where there is no code2wav.
+    """
+
+    @property
+    def groups(self) -> int: ...
+
+    @property
+    def codebook(self) -> int: ...
+
+    @property
+    def max_rows(self) -> int: ...
+
+    @property
+    def sample_rate(self) -> int | None: ...
+
+    def probe(self, window: int) -> RowProbe:
+        """Compare passes of ``window`` rows with single steps. Not while a request runs."""
+
+    def prepare(self, plan: FramePlan) -> None:
+        """Make ready what a plan needs, so that no request waits for it. Not while a request runs."""
+
+    def begin(self, layout: PromptLayout, sampling: EffectiveSampling, max_frames: int, plan: FramePlan) -> None:
+        """Begin a request: feed its prompt.
+
+        Args:
+            layout: the prompt.
+            sampling: effective values.
+            max_frames: frame cap; ``first_code`` may be asked once more, to tell whether the request had ended.
+            plan: how frames are completed.
+
+        Raises:
+            EngineError: the prompt is longer than the engine takes, or an engine failed.
+        """
+
+    def first_code(self, frame: int) -> int:
+        """c0 of a frame: of the prompt for frame 0, then of what ``advance`` fed.
+
+        Raises:
+            RowNumericError: nothing can be drawn from the logits.
+        """
+
+    def finish_frame(self, frame: int, codes: np.ndarray, statistics: SpeculationStatistics) -> None:
+        """Complete a frame that does not end the request.
+
+        Args:
+            frame: its index.
+            codes: integer [1, G], written.
+            statistics: added to.
+
+        Raises:
+            RowNumericError: nothing can be drawn from a row of logits.
+        """
+
+    def advance(self, frame: int) -> None:
+        """Feed the finished frame to the Talker.
+
+        Raises:
+            EngineError: the KV cache is full.
+        """
+
+    def decode(self, codes: np.ndarray, chunk: int) -> np.ndarray:
+        """A whole request's codes (integer [frames, G]) to samples, float32, ``chunk`` frames at a time.
+
+        Raises:
+            NumericError: a sample is not finite.
+        """
+
+    def take_times(self) -> StageTimes:
+        """Time spent per stage since this was last asked."""
+
+    def submitted(self) -> Submissions | None:
+        """What was put into the device's stream so far; None on the CPU."""
