@@ -137,9 +137,51 @@ class CodePredictorStage:
         decoder_pass.run(positions)
         return hidden
 
+    def verify_tree(self, codes: np.ndarray, depths: np.ndarray, parents: np.ndarray) -> np.ndarray:
+        """Feed a tree of codes to every sequence, without committing any (see ``Predictor.verify_tree``).
+
+        Args:
+            codes: int64 [batch, rows]; row 0 is the last committed code.
+            depths: int64 [batch, rows], 0 for row 0; padding has depth 0.
+            parents: int64 [batch, rows], a smaller index of the same sequence; -1 for row 0 and padding.
+
+        Returns:
+            float32 [batch, rows, hidden], valid until the next pass of the same number of rows.
+        """
+        batch, rows = codes.shape
+        decoder_pass, hidden = self._pass(rows)
+        positions = self._lengths[:, None] + depths
+        table = np.minimum(positions - PREFILL_ROWS, self.groups - 2)
+        decoder_pass.inputs_embeds[:] = self._embeddings[table, codes]
+        visible = np.zeros((batch, rows, self._cache.capacity), np.bool_)
+        for sequence, length in enumerate(self._lengths.tolist()):
+            visible[sequence, :, :length] = True
+            for row, parent in enumerate(parents[sequence].tolist()):
+                if parent >= 0:
+                    visible[sequence, row] = visible[sequence, parent]
+                visible[sequence, row, length + row] = True
+        decoder_pass.run_at(positions, self._lengths, visible)
+        return hidden
+
     def commit(self, counts: np.ndarray) -> None:
         """Keep the first ``counts`` (integer [batch]) rows of the last verify pass; the rest is garbage from now on."""
         self._lengths += counts
+
+    def commit_path(self, rows: np.ndarray, counts: np.ndarray, sources: np.ndarray) -> None:
+        """Keep a path of the last tree: its rows become the next slots, in order.
+
+        Args:
+            rows: int64 [A], sequences.
+            counts: int64 [A], nodes of each path.
+            sources: int64 [sum(counts)], the nodes: ascending within a path, the root (0) first.
+        """
+        begin = np.cumsum(counts) - counts
+        for row, first, count in zip(rows.tolist(), begin.tolist(), counts.tolist(), strict=True):
+            length = int(self._lengths[row])
+            nodes = length + sources[first : first + count]
+            for array in self._cache.arrays.values():
+                array[row, :, length : length + count] = array[row, :, nodes].swapaxes(0, 1)
+            self._lengths[row] += count
 
     def _positions(self, rows: int) -> np.ndarray:
         return self._lengths[:, None] + np.arange(rows)

@@ -105,9 +105,19 @@ class DecoderPass:
 
         A row sees the cache slots 0 … its own position; it is written to the slot of that number.
         """
+        self.run_at(positions, positions[:, 0], self._slots <= positions[:, :, None])
+
+    def run_at(self, positions: np.ndarray, first_slots: np.ndarray, visible: np.ndarray) -> None:
+        """Run the pass with rows whose slots are not their positions.
+
+        Args:
+            positions: int64 [batch, rows].
+            first_slots: int64 [batch], where the first new row of each sequence is written; the others follow it.
+            visible: bool [batch, rows, capacity], which slots each row sees.
+        """
         self._mask.fill(MASKED)
-        np.copyto(self._mask, 0.0, where=self._slots <= positions[:, :, None])
+        np.copyto(self._mask, 0.0, where=visible)
         np.take(self._rope.cos, positions, axis=0, out=self._cos, mode="clip")
         np.take(self._rope.sin, positions, axis=0, out=self._sin, mode="clip")
-        self._write[:] = positions[:, 0]
+        self._write[:] = first_slots
         self._pass.run()
