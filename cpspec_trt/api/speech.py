@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cpspec_trt.api.capacity import Wanted, cap_within
-from cpspec_trt.devices.device import Submissions
+from cpspec_trt.devices.device import DeviceWork
 from cpspec_trt.errors import CpspecError, SpeculationRefused, UsageError
 from cpspec_trt.files.audio import SAMPLE_RATE
 from cpspec_trt.files.manifest import read_manifest
@@ -39,7 +39,7 @@ class Speech:
         statistics: what speculation did.
         sampling: effective values and seed.
         times: time per stage: wall clock, on a GPU the GPU's own for Talker and CodePredictor.
-        submitted: what was put into the GPU's stream for the codes; None on the CPU.
+        work: what the GPU did for the codes; None on the CPU.
         warnings: one line each.
     """
 
@@ -51,7 +51,7 @@ class Speech:
     statistics: SpeculationStatistics
     sampling: EffectiveSampling
     times: StageTimes
-    submitted: Submissions | None
+    work: DeviceWork | None
     warnings: tuple[str, ...]
 
 
@@ -140,7 +140,7 @@ class Speaker:
             statistics=spoken.speculation,
             sampling=job.sampling,
             times=spoken.times,
-            submitted=spoken.submitted,
+            work=spoken.work,
             warnings=job.warnings,
         )
 

@@ -90,7 +90,7 @@ class Finished:
     def add_speech(self, speech: Speech) -> None:
         """Count a speech."""
         if self._profile is not None:
-            self._profile.add_speech(speech.times, len(speech.codes), speech.statistics)
+            self._profile.add_speech(speech.times, len(speech.codes), speech.statistics, speech.work)
 
     def add(self, outcome: Outcome) -> None:
         """Keep a finished request, and print it if that was asked for."""

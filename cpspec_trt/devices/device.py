@@ -51,6 +51,25 @@ class Submissions:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceWork:
+    """What a request took of a GPU.
+
+    Attributes:
+        submitted: what was put into the stream for it.
+        memory_in_use: bytes in use on the GPU when it was done, by whatever runs there.
+    """
+
+    submitted: Submissions
+    memory_in_use: int
+
+    def to_json(self, frames: int) -> dict[str, object]:
+        """Counts of a request of so many frames, in all and per frame."""
+        counts = self.submitted.to_json()
+        per_frame = {name: count / frames for name, count in counts.items()} if frames else None
+        return {"frames": frames, **counts, "per_frame": per_frame}
+
+
 class Graph:
     """A captured sequence of operations, submitted by one call."""
 
@@ -218,6 +237,11 @@ class Device:
         """Count an engine pass that the caller enqueued."""
         self.submitted.passes += 1
         self.submitted.direct += 1
+
+    def work_since(self, earlier: Submissions) -> DeviceWork:
+        """What was done after the counters were copied."""
+        free, total = self._runtime.call("cudaMemGetInfo")
+        return DeviceWork(self.submitted.since(earlier), int(total) - int(free))
 
     # ---- graphs
 

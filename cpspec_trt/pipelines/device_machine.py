@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cpspec_trt.devices.device import Device, Submissions
+from cpspec_trt.devices.device import Device, DeviceWork
 from cpspec_trt.engines.tensorrt import TensorRTEngine
 from cpspec_trt.errors import UnsupportedError
 from cpspec_trt.files.sidecars import CodePredictorTables, TalkerTables
@@ -84,6 +84,7 @@ class DeviceSpeechMachine:
         self._decoders: dict[FramePlan, DeviceFrameDecoder] = {}
         self._marks = _Marks(device), _Marks(device)  # of even frames and of odd ones
         self._times = StageTimes()
+        self._before = device.submitted.copy()
         self._decoder: DeviceFrameDecoder
         self._filters: FilterParameters
         self._max_frames = 0
@@ -163,9 +164,11 @@ class DeviceSpeechMachine:
         taken, self._times = self._times, StageTimes()
         return taken
 
-    def submitted(self) -> Submissions:
-        """See ``SpeechMachine.submitted``."""
-        return self._device.submitted.copy()
+    def take_work(self) -> DeviceWork:
+        """See ``SpeechMachine.take_work``."""
+        work = self._device.work_since(self._before)
+        self._before = self._device.submitted.copy()
+        return work
 
     def _launch(self, frame: int) -> None:
         """Put the start of a frame and its first round behind the draw of its c0."""

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from cpspec_trt.devices.device import Submissions
+from cpspec_trt.devices.device import DeviceWork
 from cpspec_trt.engines.engine import Engine
 from cpspec_trt.files.sidecars import CodePredictorTables, TalkerTables
 from cpspec_trt.kernels.loading import default_kernels
@@ -154,8 +154,8 @@ class HostSpeechMachine:
         taken, self._times = self._times, StageTimes()
         return taken
 
-    def submitted(self) -> Submissions | None:
-        """See ``SpeechMachine.submitted``."""
+    def take_work(self) -> DeviceWork | None:
+        """See ``SpeechMachine.take_work``."""
         return None
 
 

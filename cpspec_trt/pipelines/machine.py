@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cpspec_trt.devices.device import Submissions
+from cpspec_trt.devices.device import DeviceWork
 from cpspec_trt.pipelines.times import StageTimes
 from cpspec_trt.sampling.effective import EffectiveSampling
 from cpspec_trt.speculation.rules import Rule
@@ -139,5 +139,5 @@ class SpeechMachine(Protocol):
     def take_times(self) -> StageTimes:
         """Time spent per stage since this was last asked."""
 
-    def submitted(self) -> Submissions | None:
-        """What was put into the device's stream so far; None on the CPU."""
+    def take_work(self) -> DeviceWork | None:
+        """What a device did since this was last asked; None on the CPU."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cpspec_trt.devices.device import Submissions
+from cpspec_trt.devices.device import DeviceWork
 from cpspec_trt.errors import RequestError
 from cpspec_trt.files.results import FinishReason
 from cpspec_trt.kernels.faults import RowNumericError
@@ -55,14 +55,14 @@ class SpokenCodes:
         finish_reason: ``stop`` at EOS, ``length`` at the frame cap.
         speculation: counters.
         times: time spent per stage.
-        submitted: what was put into the device's stream; None on the CPU.
+        work: what a device did for it; None on the CPU.
     """
 
     codes: np.ndarray
     finish_reason: FinishReason
     speculation: SpeculationStatistics
     times: StageTimes
-    submitted: Submissions | None
+    work: DeviceWork | None
 
 
 class SpeechPipeline:
@@ -114,17 +114,14 @@ class SpeechPipeline:
             EngineError: an engine failed.
         """
         statistics, machine = SpeculationStatistics(status), self._machine
-        before = machine.submitted()
-        machine.take_times()  # what an earlier request left
+        machine.take_times(), machine.take_work()  # what came before
         codes = np.empty((job.max_frames, machine.groups), np.int32)
         listener.request_started(job.name, job.max_frames)
         try:
             frames, finished = self._frames(job, _frame_plan(status, rule), codes, statistics, listener)
         except RowNumericError as fault:
             raise fault.of_request(job.name) from None
-        now = machine.submitted()
-        submitted = now.since(before) if now is not None and before is not None else None
-        return SpokenCodes(codes[:frames].copy(), finished, statistics, machine.take_times(), submitted)
+        return SpokenCodes(codes[:frames].copy(), finished, statistics, machine.take_times(), machine.take_work())
 
     def decode(self, codes: np.ndarray, times: StageTimes) -> tuple[np.ndarray, int]:
         """Codes to samples.

@@ -1,7 +1,8 @@
 """Profile of a run: the JSON of the reference's ``--profileOutputFile``, with a ``code_predictor`` block added.
 
-The reference times stages on the GPU. Here ``total_gpu_time_ms`` and ``gpu_time_stats`` hold wall-clock times of the
-backend that ran, and ``time_source`` says so; the keys keep their names so that tools that read them go on working.
+The reference times stages on the GPU. Here ``total_gpu_time_ms`` and ``gpu_time_stats`` hold what ``time_source`` says:
+wall-clock times, or for stages that a GPU runs by itself the GPU's. The keys keep their names so that tools that read
+them go on working. ``gpu_submissions`` says per request what was put into the GPU's stream, in all and per frame.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from cpspec_trt.devices.device import DeviceWork
 from cpspec_trt.pipelines.times import LLM_GENERATION, LLM_PREFILL, STAGE_IDS, StageTimes
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 
@@ -30,6 +32,7 @@ class Profile:
         self._text_tokens: list[int] = []
         self._frames: list[int] = []
         self._statistics: list[SpeculationStatistics] = []
+        self._work: list[tuple[int, DeviceWork]] = []
 
     def add_text(self, times: StageTimes, prompt_tokens: int, generated_tokens: int) -> None:
         """Count one answer of the Thinker."""
@@ -37,11 +40,15 @@ class Profile:
         self._prompt_tokens += prompt_tokens
         self._text_tokens.append(generated_tokens)
 
-    def add_speech(self, times: StageTimes, frames: int, speculation: SpeculationStatistics) -> None:
-        """Count one speech."""
+    def add_speech(
+        self, times: StageTimes, frames: int, speculation: SpeculationStatistics, work: DeviceWork | None = None
+    ) -> None:
+        """Count one speech; ``work`` is what a GPU did for its codes."""
         self._times.merge(times)
         self._frames.append(frames)
         self._statistics.append(speculation)
+        if work is not None:
+            self._work.append((frames, work))
 
     def to_json(self, groups: int) -> dict[str, Any]:
         """The whole profile.
@@ -64,14 +71,17 @@ class Profile:
                 "average_codes_per_output": groups * sum(self._frames) / len(self._frames),
             }
             profile["code_predictor"] = [statistics.to_json() for statistics in self._statistics]
+        if self._work:
+            profile["gpu_submissions"] = [work.to_json(frames) for frames, work in self._work]
+        gpu = max((work.memory_in_use for _, work in self._work), default=0)
         return profile | {
-            "time_source": "wall clock",
+            "time_source": "GPU events for Talker and CodePredictor, else wall clock" if self._work else "wall clock",
             "stages": [_stage(name, runs[name]) for name in STAGE_IDS if name in runs],
-            "peak_gpu_memory_bytes": 0,
-            "peak_gpu_memory_mb": 0.0,
+            "peak_gpu_memory_bytes": gpu,
+            "peak_gpu_memory_mb": gpu / 2**20,
             "peak_cpu_memory_bytes": peak,
             "peak_cpu_memory_mb": peak / 2**20,
-            "gpu_memory_metric": "no GPU used",
+            "gpu_memory_metric": "in use on the GPU after each request" if self._work else "no GPU used",
             "wall_clock": {
                 "tp_size": 1,
                 "generated_tokens": tokens,

@@ -6,6 +6,7 @@ import io
 
 from rich.console import Console
 
+from cpspec_trt.devices.device import DeviceWork, Submissions
 from cpspec_trt.pipelines.times import CODE2WAV, LLM_GENERATION, LLM_PREFILL, TALKER_GENERATION, StageTimes
 from cpspec_trt.report.profile import Profile, print_profile
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
@@ -38,6 +39,23 @@ def test_stages_of_several_requests_are_pooled() -> None:
         "total_audio_codes": 1600,
         "average_codes_per_output": 800,
     }
+
+
+def test_what_a_gpu_was_given_is_told_per_frame_and_its_memory_is_the_largest_seen() -> None:
+    profile = Profile()
+    statistics = SpeculationStatistics(SpeculationStatus(3, 3))
+    for memory in (5 << 20, 3 << 20):
+        counts = Submissions(kernels=60, passes=20, copies=40, graph_launches=14, direct=6, synchronisations=12)
+        profile.add_speech(times(), 4, statistics, DeviceWork(counts, memory))
+    profile.add_speech(times(), 0, statistics, DeviceWork(Submissions(), 0))
+    content = profile.to_json(groups=16)
+    first, _, silent = content["gpu_submissions"]
+    assert first["graph_launches"] == 14
+    assert first["per_frame"]["synchronisations"] == 3
+    assert silent["per_frame"] is None
+    assert content["peak_gpu_memory_bytes"] == 5 << 20
+    assert "no GPU" not in content["gpu_memory_metric"]
+    assert "GPU events" in content["time_source"]
 
 
 def test_text_counts_prompt_tokens_iterations_and_speed() -> None:
