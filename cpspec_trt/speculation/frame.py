@@ -14,11 +14,13 @@ from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.files.engine_config import MAX_VERIFY_ROWS
 from cpspec_trt.kernels.protocol import F32, I64, FilterParameters, Kernels
 from cpspec_trt.speculation.counters import FrameCounters
+from cpspec_trt.speculation.policy import FixedPolicy, Policy, is_chain
 from cpspec_trt.speculation.predictor import Predictor
 from cpspec_trt.speculation.round import FrameState, RoundRunner
 from cpspec_trt.speculation.rules import DEFAULT_RULE, GREEDY, RULES, Rule
 from cpspec_trt.speculation.slots import RowSampling
 from cpspec_trt.speculation.statistics import SpeculationStatistics
+from cpspec_trt.speculation.tree import TreeRunner, tree_rows
 
 MIN_WINDOW = 2
 MAX_WINDOW = MAX_VERIFY_ROWS
@@ -37,6 +39,7 @@ class FrameDecoder:
         max_batch: int = 1,
         rule: Rule = RULES[DEFAULT_RULE],
         tolerance: float = 0.0,
+        policy: Policy | None = None,
     ) -> None:
         """Bind every buffer for the largest batch.
 
@@ -49,9 +52,10 @@ class FrameDecoder:
             rule: how sampled drafts are accepted; greedy rows are greedy under any.
             tolerance: gap of two logits below which a pass of several rows decides nothing (see ``round``); 0 where
                 such passes have the bits of single rows.
+            policy: chooses the drafts of each round, at most ``window - 1`` deep; None drafts chains of the window.
 
         Raises:
-            UsageError: the window is neither 0 nor 2 to 8.
+            UsageError: the window is neither 0 nor 2 to 8, or trees are asked for under a rule without them.
             EngineError: the heads do not fit the predictor.
         """
         if window != 0 and not MIN_WINDOW <= window <= MAX_WINDOW:
@@ -66,8 +70,16 @@ class FrameDecoder:
         self._speculative = window > 0
         self._rule = rule
         max_drafts = max(window - 1, 0)
+        self._policy = policy or FixedPolicy((1,) * max_drafts)
         contiguous = np.ascontiguousarray(heads, np.float32)
         self._rounds = RoundRunner(kernels, predictor, contiguous, max_drafts, max_batch, rule, tolerance)
+        self._trees: TreeRunner | None = None
+        trees = [widths for widths in self._policy.largest if not is_chain(widths)]
+        if trees and not rule.codes_follow_seed:
+            raise UsageError(f"drafts form trees under the rule coupled alone, not under {rule.name}")
+        if trees:
+            sizes = max(map(max, trees)), max(map(tree_rows, trees))
+            self._trees = TreeRunner(kernels, predictor, contiguous, max_drafts, *sizes, max_batch, tolerance)
         self._codes = np.empty((max_batch, predictor.groups), np.int64)
         self._last = np.empty(max_batch, np.int64)
         self._first = np.empty((max_batch, predictor.hidden_size), np.float32)
@@ -108,11 +120,23 @@ class FrameDecoder:
         self._first[:batch] = self._predictor.start_frame(talker_hidden, first_codes)
         self._rounds.decide_first(state, self._first[:batch])
         self._counters.start(batch)
-        while not state.finished:
-            self._counters.add(self._rounds.run(state))
+        self._run_rounds(state)
         codes_out[:] = state.codes
         names = [self._rule_name(each) for each in filters]
         self._counters.report(statistics, names)
+
+    def _run_rounds(self, state: FrameState) -> None:
+        plain = False
+        while not state.finished:
+            last = state.last[state.last < state.codes.shape[1] - 1]
+            widths = () if plain else self._policy.choose(last)
+            if self._trees is None or is_chain(widths):
+                outcome = self._rounds.run(state, len(widths))
+            else:
+                outcome = self._trees.run(state, widths)
+            self._counters.add(outcome)
+            self._policy.observe(last, widths, outcome)
+            plain = bool(outcome.guarded.any())
 
     def _rule_name(self, filters: FilterParameters) -> str | None:
         if not self._speculative:

@@ -55,3 +55,28 @@ class Predictor(Protocol):
 
         What a verify pass wrote beyond the new length is garbage that no later pass may read.
         """
+
+    def verify_tree(self, codes: I64, depths: I64, parents: I64) -> F32:
+        """Feed the nodes of a tree of codes behind each sequence's logical length, without committing them.
+
+        Row s of a sequence stands at position length + ``depths[s]`` and sees the committed rows, itself and its
+        ancestors. Several rows may stand at one position.
+
+        Args:
+            codes: int64 [B, S]; the root, which is each sequence's last committed code, is row 0.
+            depths: int64 [B, S], distance from the root.
+            parents: int64 [B, S], row of the parent, smaller than the node's own; -1 for a root. Rows that a
+                sequence does not use hold code 0, depth 0 and parent -1.
+
+        Returns:
+            float32 [B, S, H]. Valid until the next call.
+        """
+
+    def commit_path(self, rows: I64, counts: I64, sources: I64) -> None:
+        """Keep a path of the last ``verify_tree`` pass: its rows become the next of the sequence.
+
+        Args:
+            rows: int64 [A], sequences of the batch; the others keep nothing.
+            counts: int64 [A], how many rows of each are kept; 0 keeps none.
+            sources: int64 [sum(counts)], which of the pass, ascending from the root.
+        """

@@ -10,8 +10,8 @@ whose head m-1 produced it, and the predictor's logical length is m+1: c_m has n
 Row t is the state after the code *before* slot t was fed.
 
 Where passes of several rows round otherwise than passes of one, a verified row that decides by less than a tolerance
-is guarded (see ``kernels.rules_protocol``): a drafts stand, no code follows, and the next round of the whole batch
-is a plain step, whose pass has one row.
+is guarded (see ``kernels.rules_protocol``): a drafts stand, no code follows, and the caller makes the next round of the
+whole batch a plain step, whose pass has one row.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 
 from cpspec_trt.kernels.protocol import F32, I64, Kernels
 from cpspec_trt.kernels.rules_protocol import AcceptanceRule, RuleKernels
+from cpspec_trt.speculation.guard import Guard
 from cpspec_trt.speculation.predictor import Predictor
 from cpspec_trt.speculation.rules import Rule
 from cpspec_trt.speculation.slots import RowSampling, Slots
@@ -100,9 +101,7 @@ class RoundRunner:
         self._kernels = kernels
         self._predictor = predictor
         self._heads = heads
-        self._max_drafts = max_drafts
         self._rule = rule
-        self._tolerance = tolerance
         codebook = heads.shape[1]
         slots, verified = max_batch * max_drafts, max_batch * (max_drafts + 1)
         self._logits = np.empty((verified, codebook), np.float32)
@@ -111,11 +110,9 @@ class RoundRunner:
         self._drafts = np.empty(slots, np.int64)
         self._fed = np.empty(verified, np.int64)
         self._errors = np.empty(verified, np.int32)
-        self._codes = np.empty(verified, np.int64)
-        self._margins = np.empty(verified, np.float32)
+        self._guard = Guard(kernels, tolerance, verified)
         self._accepted = np.empty(max_batch, np.int64)
         self._commits = np.empty(max_batch, np.int64)
-        self._plain_next = False
 
     def decide_first(self, state: FrameState, hidden: F32) -> None:
         """Decide c1: every row stands at m = 0, nothing is drafted and nothing fed.
@@ -128,11 +125,14 @@ class RoundRunner:
             RowNumericError: nothing can be drawn from a row of logits.
         """
         rows = np.arange(len(state.last))
-        self._plain_next = False
         self._decide(state, rows, np.zeros_like(rows), hidden, 1)
 
-    def run(self, state: FrameState) -> Outcome:
+    def run(self, state: FrameState, drafts: int) -> Outcome:
         """Advance every unfinished row by one round; the window shrinks where less than it remains.
+
+        Args:
+            state: where the batch stands.
+            drafts: how many codes are drafted, 0 for a plain step.
 
         Returns:
             What happened, valid until the next round.
@@ -142,15 +142,13 @@ class RoundRunner:
         """
         groups = state.codes.shape[1]
         rows = np.flatnonzero(state.last < groups - 1)
-        limit = 0 if self._plain_next else self._max_drafts
-        counts = np.minimum(limit, groups - 2 - state.last[rows])
+        counts = np.minimum(drafts, groups - 2 - state.last[rows])
         drafted = Slots.spread(rows, state.last[rows], counts)
         self._propose(state, drafted)
         width = int(counts.max()) + 1
         hidden = self._verify(state, rows, drafted, width)
         outcome = self._decide(state, rows, counts, hidden, width)
         self._predictor.commit(self._commits[: len(state.last)])
-        self._plain_next = bool(outcome.guarded.any())
         return outcome
 
     def _propose(self, state: FrameState, slots: Slots) -> None:
@@ -218,24 +216,10 @@ class RoundRunner:
             accepted,
             self._commits[: len(state.last)],
         )
-        tolerance = self._tolerance / sampling.coldest if width > 1 else 0.0
+        tolerance, margins = self._guard.check(logits, slots, sampling, width)
         if self._rule.acceptance == AcceptanceRule.REJECTION and not tolerance:
             self._kernels.accept_commit(*arguments)
         else:
-            margins = self._greedy_margins(slots, sampling) if tolerance else None
             rules = cast(RuleKernels, self._kernels)
             rules.accept_commit(*arguments, self._rule.acceptance, tolerance, margins)
         return Outcome(rows, counts, accepted, state.last[rows] - begun)
-
-    def _greedy_margins(self, slots: Slots, sampling: RowSampling) -> F32 | None:
-        """What the two best logits of greedy rows differ by, in the unit of the tolerance; None without such rows."""
-        greedy = sampling.greedy[slots.row]
-        if not greedy.any():
-            return None
-        verified = len(slots.row)
-        margins = self._margins[:verified]
-        rules = cast(RuleKernels, self._kernels)
-        rules.argmax(self._logits[:verified], self._codes[:verified], self._errors[:verified], margins)
-        margins /= np.float32(sampling.coldest)
-        margins[~greedy] = np.inf
-        return margins

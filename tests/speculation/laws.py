@@ -7,6 +7,7 @@ from scipy import stats
 
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.frame import FrameDecoder
+from cpspec_trt.speculation.policy import FixedPolicy
 from cpspec_trt.speculation.rules import DEFAULT_RULE, RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 from tests.speculation.toy import TableKernels, Toy, ToyPredictor, statistics_of
@@ -32,6 +33,7 @@ def sample(
     predictor: ToyPredictor | None = None,
     rule: Rule = RULES[DEFAULT_RULE],
     count: int = FRAMES,
+    widths: tuple[int, ...] | None = None,
 ) -> tuple[np.ndarray, SpeculationStatistics]:
     """Frames from as many pairs of seed and frame index."""
     decoder = FrameDecoder(
@@ -41,6 +43,7 @@ def sample(
         window,
         BATCH,
         rule,
+        policy=None if widths is None else FixedPolicy(widths),
     )
     codes = np.empty((count, toy.groups), np.int64)
     statistics = statistics_of(window)

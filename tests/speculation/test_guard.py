@@ -8,6 +8,7 @@ import pytest
 from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.frame import FrameDecoder
+from cpspec_trt.speculation.policy import FixedPolicy
 from cpspec_trt.speculation.rules import RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 from tests.speculation.toy import Toy, ToyPredictor, statistics_of
@@ -25,19 +26,23 @@ class InexactPredictor(ToyPredictor):
     """Rows of a pass of several are disturbed; a pass of one is exact."""
 
     def verify(self, codes: np.ndarray) -> np.ndarray:
-        rows = super().verify(codes)
-        if codes.shape[1] > 1:
-            rows = rows + np.random.default_rng(self.passes).normal(0, ROUNDING, rows.shape).astype(np.float32)
-        return rows
+        return self._rounded(super().verify(codes))
+
+    def verify_tree(self, codes: np.ndarray, depths: np.ndarray, parents: np.ndarray) -> np.ndarray:
+        return self._rounded(super().verify_tree(codes, depths, parents))
+
+    def _rounded(self, rows: np.ndarray) -> np.ndarray:
+        if rows.shape[1] == 1:
+            return rows
+        return rows + np.random.default_rng(self.passes).normal(0, ROUNDING, rows.shape).astype(np.float32)
 
 
 def _decode(
-    window: int, filters: list[FilterParameters], rule: Rule, tolerance: float, frame: int = 0
+    window: int, filters: list[FilterParameters], rule: Rule, tolerance: float, frame: int = 0, width: int = 1
 ) -> tuple[np.ndarray, list[SpeculationStatistics]]:
     batch = len(filters)
-    decoder = FrameDecoder(
-        OracleKernels(), InexactPredictor(TOY, batch), TOY.heads, window, batch, rule, tolerance=tolerance
-    )
+    predictor, policy = InexactPredictor(TOY, batch), FixedPolicy((width,) * max(window - 1, 0))
+    decoder = FrameDecoder(OracleKernels(), predictor, TOY.heads, window, batch, rule, tolerance, policy)
     codes, statistics = np.empty((batch, TOY.groups), np.int64), [statistics_of(window) for _ in range(batch)]
     seeds, frames = np.arange(batch, dtype=np.uint64), np.full(batch, frame)
     heads = np.zeros((batch, 4), np.float32), np.zeros(batch, np.int64)
@@ -45,7 +50,9 @@ def _decode(
     return codes, statistics
 
 
-def _frames(window: int, filters: list[FilterParameters], rule: Rule, tolerance: float) -> tuple[int, int]:
+def _frames(
+    window: int, filters: list[FilterParameters], rule: Rule, tolerance: float, width: int = 1
+) -> tuple[int, int]:
     """How many of the rows got other codes than the autoregressive loop gives them, and how often the guard stepped in.
 
     Rows run in small batches, because a guarded row makes the next round of its whole batch a plain step.
@@ -54,7 +61,7 @@ def _frames(window: int, filters: list[FilterParameters], rule: Rule, tolerance:
     for begin in range(0, len(filters), 4):
         part = filters[begin : begin + 4]
         plain, _ = _decode(0, part, rule, tolerance, begin)
-        codes, statistics = _decode(window, part, rule, tolerance, begin)
+        codes, statistics = _decode(window, part, rule, tolerance, begin, width)
         different += int((codes != plain).any(axis=1).sum())
         guarded += sum(each.guarded for each in statistics)
     return different, guarded
@@ -68,6 +75,21 @@ def test_coupled_codes_follow_the_seed_with_the_guard_and_not_without(window: in
     different, guarded = _frames(window, rows, RULES["coupled"], TOLERANCE)
     assert different == 0
     assert guarded > 0
+
+
+def test_codes_of_trees_follow_the_seed_with_the_guard_and_not_without() -> None:
+    rows = [WARM] * BATCH
+    assert _frames(4, rows, RULES["coupled"], 0.0, width=2)[0] > 0
+    different, guarded = _frames(4, rows, RULES["coupled"], TOLERANCE, width=2)
+    assert different == 0
+    assert guarded > 0
+
+
+def test_greedy_rows_of_a_tree_are_guarded_by_the_margin_of_their_logits() -> None:
+    codes, statistics = _decode(3, [GREEDY] * 2, RULES["coupled"], 100.0, width=2)
+    plain, _ = _decode(0, [GREEDY] * 2, RULES["coupled"], 100.0)
+    assert codes.tolist() == plain.tolist()
+    assert all(each.guarded > 0 and each.accepted == [0, 0] for each in statistics)
 
 
 @pytest.mark.parametrize("rule", sorted(RULES))

@@ -15,6 +15,7 @@ import numpy as np
 from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.frame import FrameDecoder
+from cpspec_trt.speculation.policy import FixedPolicy
 from cpspec_trt.speculation.rules import DEFAULT_RULE, RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
 
@@ -128,6 +129,30 @@ class ToyPredictor:
             rows[:, slot] = node
         return self._rows(rows)
 
+    def verify_tree(self, codes: np.ndarray, depths: np.ndarray, parents: np.ndarray) -> np.ndarray:
+        assert codes.dtype == depths.dtype == parents.dtype == np.int64
+        assert ((codes >= 0) & (codes < self.codebook)).all()
+        self.passes += 1
+        every = np.arange(len(codes))
+        self._tree = np.full(codes.shape, GARBAGE)
+        for slot in range(codes.shape[1]):
+            parent = parents[:, slot]
+            assert (parent < slot).all()
+            root = parent < 0
+            assert (depths[:, slot] == np.where(root, 0, depths[every, parent] + 1)).all()
+            above = np.where(root, self._nodes[every, self.lengths - 1], self._tree[every, parent])
+            beyond = self.lengths + depths[:, slot] >= self.groups
+            child = above * self.codebook + 1 + codes[:, slot]
+            self._tree[:, slot] = np.where((above == GARBAGE) | beyond, GARBAGE, child)
+        return self._rows(self._tree)
+
+    def commit_path(self, rows: np.ndarray, counts: np.ndarray, sources: np.ndarray) -> None:
+        kept = np.zeros(len(self.lengths), np.int64)
+        kept[rows] = counts
+        owner, offset = np.repeat(rows, counts), np.concatenate([np.arange(count) for count in counts])
+        self._nodes[owner, self.lengths[owner] + offset] = self._tree[owner, sources]
+        self.commit(kept)
+
     def commit(self, counts: np.ndarray) -> None:
         self.lengths += counts
         positions = np.arange(self._nodes.shape[1])
@@ -169,11 +194,14 @@ def decode(
     seeds: np.ndarray,
     frames: np.ndarray,
     rule: Rule = RULES[DEFAULT_RULE],
+    widths: tuple[int, ...] | None = None,
 ) -> tuple[np.ndarray, list[SpeculationStatistics]]:
     """One frame per row through the real heads; codes [B, G] and the rows' statistics."""
     batch = len(seeds)
     predictor = ToyPredictor(toy, batch)
-    decoder = FrameDecoder(OracleKernels(), predictor, toy.heads, window, batch, rule)
+    decoder = FrameDecoder(
+        OracleKernels(), predictor, toy.heads, window, batch, rule, policy=widths and FixedPolicy(widths)
+    )
     codes = np.full((batch, toy.groups), -1)
     statistics = [statistics_of(window) for _ in range(batch)]
     first = np.zeros(batch, np.int64)
