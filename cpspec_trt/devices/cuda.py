@@ -77,10 +77,7 @@ class CudaRuntime:
         status, count = self.api.cudaGetDeviceCount()
         if status != self._success or not count:
             reason = _NO_GPU.get(int(status), self._said(status)) if status != self._success else _NO_GPU[100]
-            raise EngineError(
-                f"no GPU can be used: {reason}; run on a machine with an NVIDIA GPU, "
-                "or build the engines with cpspec-build --backend onnxruntime"
-            )
+            raise EngineError(f"no GPU can be used: {reason}; run it on a machine with one")
         if not 0 <= index < count:
             raise EngineError(f"GPU {index} does not exist: the driver finds {count}, numbered from 0")
         self.call("cudaSetDevice", index)

@@ -17,6 +17,7 @@ from cpspec_trt.files.manifest import Manifest, ProfileName, TensorInfo
 from cpspec_trt.stages.positions import MASKED, rope_rows
 
 INT64 = np.dtype(np.int64)
+MASK = "attention_mask"
 
 
 def tensor_info(manifest: Manifest, name: str) -> TensorInfo:
@@ -71,7 +72,7 @@ def position_contents(manifest: Manifest, dimensions: DecoderDimensions, batch: 
 
     half = dimensions.head_dim // 2
     return {
-        "attention_mask": entry("attention_mask", batch, rows, manifest.max_kv_capacity),
+        MASK: entry(MASK, batch, rows, manifest.max_kv_capacity),
         "rope_cos": entry("rope_cos", batch, rows, half),
         "rope_sin": entry("rope_sin", batch, rows, half),
         "write_indices": entry("write_indices", batch),
@@ -89,7 +90,7 @@ class PositionTable:
     def __init__(self, manifest: Manifest, dimensions: DecoderDimensions) -> None:
         slots = np.arange(manifest.max_kv_capacity)
         visible = slots[None, :] <= slots[:, None]
-        self.mask = np.where(visible, np.float32(0), MASKED).astype(tensor_dtype(manifest, "attention_mask"))
+        self.mask = np.where(visible, np.float32(0), MASKED).astype(tensor_dtype(manifest, MASK))
         cos, sin = rope_rows(slots, dimensions.head_dim, dimensions.rope_theta)
         self.cos = cos.astype(tensor_dtype(manifest, "rope_cos"))
         self.sin = sin.astype(tensor_dtype(manifest, "rope_sin"))
@@ -148,7 +149,7 @@ class PlannedPass:
     def place(self, row: int, position: int) -> None:
         """Plan the new rows of a sequence at ``position`` and behind it."""
         end, host = position + self.rows, self.plan.host
-        host["attention_mask"][row] = self._table.mask[position:end]
+        host[MASK][row] = self._table.mask[position:end]
         host["rope_cos"][row] = self._table.cos[position:end]
         host["rope_sin"][row] = self._table.sin[position:end]
         host["write_indices"][row] = position

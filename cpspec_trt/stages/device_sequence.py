@@ -1,7 +1,10 @@
 """Talker and Thinker on a device: prompt passes, then a step that is one graph, from the last code to the next.
 
-A step is captured once: upload the plan, look up or sum the embeddings of what was drawn last, run the pass, draw,
-download what was drawn. The host only fills the plan, and reads what was drawn when it next waits.
+A step is captured: upload the plan, look up or sum the embeddings of what was drawn last, run the pass, draw, download
+what was drawn. The host only fills the plan, and reads what was drawn when it next waits.
+
+An engine reads as many cache slots as its mask is wide. So there is one captured step per width, each twice as wide
+as the one before, and a step's cost follows the tokens so far.
 """
 
 from __future__ import annotations
@@ -14,14 +17,18 @@ import numpy as np
 from cpspec_trt.devices.arrays import DeviceArray
 from cpspec_trt.devices.device import Graph
 from cpspec_trt.devices.packed import Contents, Packed
-from cpspec_trt.engines.tensorrt import TensorRTEngine
+from cpspec_trt.engines.tensorrt import TensorRTEngine, TensorRTPass
 from cpspec_trt.files.engine_config import DecoderDimensions
 from cpspec_trt.stages.decoder_pass import RopeTable
-from cpspec_trt.stages.device_decoder import INT64, DeviceCache, position_contents, tensor_dtype, tensor_info
+from cpspec_trt.stages.device_decoder import INT64, MASK, DeviceCache, position_contents, tensor_dtype, tensor_info
 from cpspec_trt.stages.positions import MASKED
 from cpspec_trt.stages.sequence import cache_is_full, prompt_too_long
 
 PROMPT_ROWS = 512  # of one pass: bounds the mask of a long prompt; later passes read what earlier ones cached
+FIRST_WIDTH = 128  # of a mask; the others double it
+
+
+_STEP_INPUTS = ("rope_cos", "rope_sin", "write_indices", "last_row")
 
 
 class DeviceSequence:
@@ -56,15 +63,15 @@ class DeviceSequence:
         self.lengths = np.zeros(batch, np.int64)
         self._rope = RopeTable(dimensions, self.max_length)
         self._slots = np.arange(self.max_length)
+        self._widths = _widths(manifest.profile("generation").inputs[MASK].min[2], self.max_length)
         self._cache = DeviceCache(device, manifest, batch)
         self._chunk = min(self.max_prompt, PROMPT_ROWS)
         embeds = {"inputs_embeds": ((1, self._chunk, self._width), tensor_dtype(manifest, "inputs_embeds"))}
-        last_row = {"last_row": ((batch, 1), INT64)}
+        last_row: Contents = {"last_row": ((batch, 1), INT64)}
         prompt = {**position_contents(manifest, dimensions, 1, self._chunk), **embeds, "last_row": ((1, 1), INT64)}
         self._prompt = {name: device.array(shape, dtype) for name, (shape, dtype) in prompt.items()}
         positions = position_contents(manifest, dimensions, batch, 1)
         self.plan = Packed(device, {**positions, **last_row, **plan})
-        self.plan.host["attention_mask"].fill(MASKED)
         self.results = Packed(device, results)
         self.outputs = {
             info.name: device.array(
@@ -74,10 +81,8 @@ class DeviceSequence:
             if not info.name.startswith("present_")
         }
         self.embeds = device.array((batch, 1, self._width), tensor_dtype(manifest, "inputs_embeds"))
-        inputs = {name: self.plan.device[name] for name in (*positions, *last_row)}
-        tensors = {"inputs_embeds": self.embeds, **inputs, **self._outputs_of(None, 1), **self._cache.tensors()}
-        self._step = engine.bind("generation", tensors, captured=True)
-        self._graph: Graph  # of ``capture``, which whoever made the stage calls next
+        self._steps: dict[int, Graph] = {}  # by width of the mask; ``capture`` makes them
+        self._planned_width = 0
 
     def start(self, row: int, prompt: np.ndarray) -> None:
         """Forget the sequence of a row and feed its prompt, float32 [rows, hidden]; the logits follow in the stream.
@@ -95,28 +100,31 @@ class DeviceSequence:
         for begin in range(0, length, self._chunk):
             self._feed(row, begin, prompt[begin : begin + self._chunk])
         self.lengths[row] = length
-        mask = self.plan.host["attention_mask"][row, 0]
-        mask.fill(MASKED)
-        mask[:length] = 0
+        self._planned_width = 0
 
     def capture(self, feed: Callable[[], None], draw: Callable[[], None]) -> None:
-        """Make the step a graph. Its caches hold garbage afterwards, which ``start`` clears.
+        """Make the steps graphs. The caches hold garbage afterwards, which ``start`` clears.
 
         Args:
             feed: enqueues what writes ``embeds``.
             draw: enqueues what draws from ``outputs`` into ``results``.
         """
+        inputs = {name: self.plan.device[name] for name in _STEP_INPUTS}
+        fixed = {"inputs_embeds": self.embeds, **inputs, **self._outputs_of(None, 1), **self._cache.tensors()}
+        for width in self._widths:
+            mask = self.plan.device[MASK].leading(self._batch, 1, width)
+            bound = self._engine.bind("generation", {**fixed, MASK: mask}, captured=True)
 
-        def step() -> None:
-            self.plan.upload()
-            feed()
-            self._step.run()
-            draw()
-            self.results.download()
+            def step(bound: TensorRTPass = bound) -> None:
+                self.plan.upload()
+                feed()
+                bound.run()
+                draw()
+                self.results.download()
 
-        step()  # what is compiled or set up at the first run must not be inside a capture
-        self._device.synchronise()
-        self._graph = self._device.capture(step)
+            step()  # what is compiled or set up at the first run must not be inside a capture
+            self._device.synchronise()
+            self._steps[width] = self._device.capture(step)
 
     def step(self) -> None:
         """Feed one row per sequence; what was drawn can be read after the next wait.
@@ -124,24 +132,39 @@ class DeviceSequence:
         Raises:
             EngineError: the KV cache is full.
         """
-        if int(self.lengths.max()) >= self.max_length:
+        longest = int(self.lengths.max())
+        if longest >= self.max_length:
             raise cache_is_full(self._engine.manifest.component, self.max_length)
-        host = self.plan.host
+        width = self._width_for(longest + 1)
+        host, mask = self.plan.host, self._planned_mask(width)
         for row, position in enumerate(self.lengths.tolist()):
-            host["attention_mask"][row, 0, position] = 0
+            mask[row, position] = 0
             host["rope_cos"][row, 0] = self._rope.cos[position]
             host["rope_sin"][row, 0] = self._rope.sin[position]
             host["write_indices"][row] = position
         self.lengths += 1
-        self._graph.launch()
+        self._steps[width].launch()
+
+    def _planned_mask(self, width: int) -> np.ndarray:
+        """The mask of a step, [batch, width], in the plan; sequences as they stand are visible in it."""
+        mask = self.plan.host[MASK].reshape(-1)[: self._batch * width].reshape(self._batch, width)
+        if width != self._planned_width:
+            mask.fill(MASKED)
+            np.copyto(mask, 0, where=self._slots[:width] < self.lengths[:, None])
+            self._planned_width = width
+        return mask
+
+    def _width_for(self, positions: int) -> int:
+        return next(width for width in self._widths if width >= positions)
 
     def _feed(self, row: int, begin: int, part: np.ndarray) -> None:
         """Put one prompt pass into the stream."""
         rows, device = len(part), self._device
         positions = np.arange(begin, begin + rows)
+        slots = self._slots[: self._width_for(begin + rows)]
         values = {
             "inputs_embeds": part[None],
-            "attention_mask": np.where(self._slots <= positions[:, None], np.float32(0), MASKED)[None],
+            MASK: np.where(slots <= positions[:, None], np.float32(0), MASKED)[None],
             "rope_cos": self._rope.cos[positions][None],
             "rope_sin": self._rope.sin[positions][None],
             "write_indices": np.array([begin]),
@@ -166,3 +189,13 @@ class DeviceSequence:
     @staticmethod
     def _output_shape(shape: tuple[int, ...], batch: int, most_rows: int) -> tuple[int, ...]:
         return (batch, shape[1]) if len(shape) == 2 else (most_rows, math.prod(shape[2:]))
+
+
+def _widths(smallest: int, largest: int) -> list[int]:
+    """Widths of masks, ascending: powers of two times ``FIRST_WIDTH`` that the profile takes, and the largest."""
+    widths, width = [], FIRST_WIDTH
+    while width < largest:
+        if width >= smallest:
+            widths.append(width)
+        width *= 2
+    return [*widths, largest]

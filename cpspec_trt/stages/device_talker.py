@@ -9,6 +9,7 @@ import numpy as np
 from cpspec_trt.devices.arrays import DeviceArray
 from cpspec_trt.devices.packed import Contents
 from cpspec_trt.engines.tensorrt import TensorRTEngine
+from cpspec_trt.errors import EngineError
 from cpspec_trt.files.engine_config import DecoderDimensions
 from cpspec_trt.kernels.device import DeviceKernels
 from cpspec_trt.kernels.device_arrays import DeviceFilters, DeviceTables
@@ -43,10 +44,13 @@ class DeviceTalker(DeviceSequence):
             engine: the Talker's engine.
             dimensions: of its decoder.
             kernels: of the engine's device.
-            embeddings: G tables [codes, hidden], the Talker's own first, in the dtype of ``inputs_embeds``.
+            embeddings: G tables [codes, hidden], the Talker's own first, of one dtype.
             codes: int64 [batch, G + 1], the codes of each frame; the last column is written here.
             eos: id of the end-of-sequence code.
             min_new_tokens: tokens for which EOS is banned.
+
+        Raises:
+            EngineError: the engine does not take float32 rows, or there is no room on the device.
         """
         batch, vocabulary = codes.shape[0], dimensions.vocab_size
         single, real = ((batch,), INT64), ((batch,), np.dtype(np.float32))
@@ -65,8 +69,13 @@ class DeviceTalker(DeviceSequence):
         super().__init__(engine, dimensions, batch, plan, results)
         for name in ("penalty", "top_p"):
             self.plan.host[name].fill(1)
+        if self.embeds.dtype != np.float32:
+            raise EngineError(
+                f"talker engine: its inputs_embeds is {self.embeds.dtype}, the frames' embeddings are summed in float32; "
+                "rebuild the engine with the cpspec-build of this release"
+            )
         self._codes, self._min_new_tokens = codes, min_new_tokens
-        self._text = self._device.array((batch * self.max_length, self._width), self.embeds.dtype)
+        self._text = self._device.array((batch * self.max_length, self._width), embeddings[0].dtype)
         self._text_length = np.ones(batch, np.int64)
         tables = DeviceTables(self._device, [*embeddings, self._text])
         self._sum = kernels.sum_codec_embeddings(tables, codes, self.embeds.leading(batch, self._width))

@@ -31,11 +31,11 @@ def bindings(status: int, count: int | None) -> SimpleNamespace:
         (999, None, "something else"),
     ],
 )
-def test_a_machine_without_a_gpu_is_told_what_is_missing_and_what_works_instead(
+def test_a_machine_without_a_gpu_is_told_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, status: int, count: int | None, reason: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings.runtime", bindings(status, count))
-    expected = f"no GPU can be used: {reason}; run on a machine with an NVIDIA GPU.*--backend onnxruntime"
+    expected = f"no GPU can be used: {reason}; run it on a machine with one"
     with pytest.raises(EngineError, match=expected):
         CudaRuntime()
     assert isinstance(probe(), str)
