@@ -37,7 +37,8 @@ def shared_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base.parent if "popen-" in base.name else base
 
 
-def _write_once(directory: Path, write: Callable[[Path], object]) -> Path:
+def write_once(directory: Path, write: Callable[[Path], object]) -> Path:
+    """The directory, written by the first worker that asks for it."""
     with _locked(directory.with_name(directory.name + ".lock")):
         if not directory.is_dir():
             write(directory)
@@ -46,7 +47,7 @@ def _write_once(directory: Path, write: Callable[[Path], object]) -> Path:
 
 def _build_once(directory: Path, checkpoint: Path) -> Path:
     limits = dict.fromkeys(COMPONENTS, TEST_LIMITS)
-    return _write_once(directory, lambda new: build_checkpoint(checkpoint, new, limits, "onnxruntime"))
+    return write_once(directory, lambda new: build_checkpoint(checkpoint, new, limits, "onnxruntime"))
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +56,7 @@ def synthetic_checkpoint(shared_directory: Path) -> Maker:
 
     def make(spec: str, seed: int) -> Path:
         directory = shared_directory / f"checkpoint-{spec}-{seed}"
-        return _write_once(directory, lambda new: write_tts_checkpoint(new, SPECS[spec], seed))
+        return write_once(directory, lambda new: write_tts_checkpoint(new, SPECS[spec], seed))
 
     return make
 
@@ -66,7 +67,7 @@ def omni_checkpoint(shared_directory: Path) -> Maker:
 
     def make(spec: str, seed: int) -> Path:
         directory = shared_directory / f"omni-checkpoint-{spec}-{seed}"
-        return _write_once(directory, lambda new: write_omni_checkpoint(new, OMNI_SPECS[spec], seed))
+        return write_once(directory, lambda new: write_omni_checkpoint(new, OMNI_SPECS[spec], seed))
 
     return make
 

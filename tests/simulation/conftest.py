@@ -1,11 +1,16 @@
-"""The simulation as a fixture."""
+"""The simulation as a fixture, and engines that only it can run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from cpspec_trt.builder.build import build_checkpoint
+from cpspec_trt.builder.engine_options import EngineOptions
+from cpspec_trt.builder.profiles import COMPONENTS
+from tests.conftest import DEMO_CHECKPOINT, TEST_LIMITS, Maker, write_once
 from tests.simulation.simulation import Simulation, simulated
 
 
@@ -14,3 +19,36 @@ def simulation() -> Iterator[Simulation]:
     """An open simulation; a misuse or something left behind fails the test."""
     with simulated() as opened:
         yield opened
+
+
+def build_simulated(root: Path, checkpoint: Path) -> Path:
+    """Build a checkpoint's TensorRT engines in fp32, as the product does, inside a simulation."""
+
+    def write(directory: Path) -> None:
+        with simulated():
+            limits = dict.fromkeys(COMPONENTS, TEST_LIMITS)
+            build_checkpoint(checkpoint, directory, limits, "tensorrt", options=EngineOptions(precision="fp32"))
+
+    return write_once(root, write)
+
+
+@pytest.fixture(scope="session")
+def device_engines(shared_directory: Path, synthetic_checkpoint: Maker) -> Maker:
+    """Simulated engines of a synthetic checkpoint by spec name and seed; returns their root."""
+    return lambda spec, seed: build_simulated(
+        shared_directory / f"device-engines-{spec}-{seed}", synthetic_checkpoint(spec, seed)
+    )
+
+
+@pytest.fixture(scope="session")
+def omni_device_engines(shared_directory: Path, omni_checkpoint: Maker) -> Maker:
+    """Simulated engines of a synthetic Qwen3-Omni checkpoint by spec name and seed; returns their root."""
+    return lambda spec, seed: build_simulated(
+        shared_directory / f"omni-device-engines-{spec}-{seed}", omni_checkpoint(spec, seed)
+    )
+
+
+@pytest.fixture(scope="session")
+def demo_device_engines(shared_directory: Path) -> Path:
+    """Simulated engines of the demo voice."""
+    return build_simulated(shared_directory / "device-engines-demo", DEMO_CHECKPOINT)

@@ -128,11 +128,6 @@ class SimulatedDevice:
         with self._arenas["device"].opened():
             yield
 
-    def check_fences(self, touched: tuple[Allocation, ...], what: str) -> None:
-        """Fail where work wrote outside the memory it was given."""
-        for found in touched:
-            self._arenas[found.kind].check_fences(found, what)
-
     # ---- handles
 
     def add(self, table: dict[int, T], value: T) -> int:
@@ -177,12 +172,15 @@ class SimulatedDevice:
 
     def drain(self, stream: Stream, until: Work | None = None) -> None:
         """Run the work of a stream in order, all of it or up to and including one piece."""
+        touched: dict[Allocation, list[str]] = {}
         with self.accessible():
             while stream.pending:
                 work = stream.pending.popleft()
-                self._run(work)
+                self._run(work, touched)
                 if work is until:
-                    return
+                    break
+            for found, by in touched.items():
+                self._arenas[found.kind].check_fences(found, ", ".join(dict.fromkeys(by)))
 
     def drain_all(self, *, only_blocking: bool = False) -> None:
         """Run the work of every stream."""
@@ -195,12 +193,15 @@ class SimulatedDevice:
         if stream.pending:
             self.drain(stream, stream.pending[0])
 
-    def _run(self, work: Work) -> None:
+    def _run(self, work: Work, touched: dict[Allocation, list[str]]) -> None:
         missing = work.missing()
         if missing is not None:
             raise self.fault(f"{work.what} (enqueued at {work.origin}): {missing} before it ran")
+        for node in work.nodes:
+            self._run(node, touched)
         work.run()
-        self.check_fences(work.touches, work.what)
+        for found in work.touches:
+            touched.setdefault(found, []).append(work.what)
 
     # ---- graphs
 
@@ -235,12 +236,10 @@ class SimulatedDevice:
             if missing is not None:
                 raise self.fault(f"cudaGraphLaunch: {node.what}, recorded at {node.origin}: {missing}")
 
-        def replay() -> None:
-            for node in graph.nodes:
-                self._run(node)
+        def replayed() -> None:
             self.counts.replayed += len(graph.nodes)
 
-        self.enqueue(handle, Work("cudaGraphLaunch", replay), self._count_graph)
+        self.enqueue(handle, Work("cudaGraphLaunch", replayed, nodes=tuple(graph.nodes)), self._count_graph)
 
     def _count_graph(self) -> None:
         self.counts.graph_launches += 1

@@ -20,8 +20,8 @@ from tests.simulation.kernels_header import Parameter, operations, structures
 from tests.simulation.memory import Allocation
 from tests.simulation.streams import Work
 
-# The order of threads that the emulation takes: the natural one, in blocks of 128, which is the quickest.
-_SCHEDULE = (0, 1, 128)
+# The order of threads that the emulation takes: the natural one, in blocks of one warp, which is the quickest.
+_SCHEDULE = (0, 1, 32)
 
 
 def library_path() -> Path:

@@ -27,13 +27,14 @@ class Work:
         run: does it.
         touches: memory that must live when it runs.
         needs: objects that must live when it runs.
-        replayable: whether it may be recorded into a graph.
+        nodes: of a graph that is launched; they run first.
     """
 
     what: str
     run: Callable[[], None]
     touches: tuple[Allocation, ...] = ()
     needs: tuple[Lifetime, ...] = ()
+    nodes: tuple[Work, ...] = ()
     origin: str = field(default_factory=caller)
 
     def missing(self) -> str | None:
