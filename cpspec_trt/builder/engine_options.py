@@ -17,6 +17,7 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 OPTIMIZATION_LEVELS = range(6)
 DEFAULT_OPTIMIZATION_LEVEL = 3  # TensorRT's own
 _BF16_SINCE = (8, 0)
+_NO_WIDE_PRODUCTS = "7.5"  # TensorRT for RTX 1.7: "FP32 GEMM is not supported" for Turing
 _MIB = 1 << 20
 
 #: The flag of each option.
@@ -177,11 +178,15 @@ def _targets(flavour: Flavour, options: EngineOptions) -> tuple[str, ...]:
         return (PORTABLE,)
     known = known_targets(flavour)
     for capability in options.compute_capabilities:
-        if capability not in known:
+        origin = f"{options.origin('compute_capabilities')} {capability!r}: {flavour.backend}"
+        if capability == _NO_WIDE_PRODUCTS:
             raise UsageError(
-                f"{options.origin('compute_capabilities')} {capability!r}: {flavour.backend} does not build for it; "
-                f"use some of {', '.join(known)}"
+                f"{origin} has no fp32 matrix products for it, and no component can do without; "
+                "build on that machine with --backend tensorrt, or with --backend onnxruntime"
             )
+        if capability not in known:
+            usable = ", ".join(name for name in known if name != _NO_WIDE_PRODUCTS)
+            raise UsageError(f"{origin} does not build for it; use some of {usable}")
     return tuple(name for name in known if name in options.compute_capabilities)
 
 

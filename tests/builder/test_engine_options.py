@@ -39,14 +39,6 @@ def test_an_rtx_engine_is_portable_and_bf16_unless_asked_otherwise() -> None:
     assert found.sentence() == "tensorrt-rtx in bf16 for every GPU from compute capability 8.0, optimization level 3"
 
 
-@pytest.mark.parametrize(
-    ("targets", "precision"),
-    [(("8.9",), "bf16"), (("12.0", "8.0"), "bf16"), (("7.5",), "fp16"), (("8.9", "7.5"), "fp16")],
-)
-def test_bf16_is_taken_where_every_target_has_it(targets: tuple[str, ...], precision: str) -> None:
-    assert settle("tensorrt-rtx", compute_capabilities=targets).precision == precision
-
-
 def test_targets_are_kept_once_and_in_order() -> None:
     found = settle("tensorrt-rtx", compute_capabilities=("12.0", "8.6", "12.0"))
     assert found.compute_capabilities == ("8.6", "12.0")
@@ -87,7 +79,7 @@ REFUSED = [
     ("tensorrt-rtx", {"optimization_level": 6}, "--optimizationLevel is 6; it must lie in 0 … 5"),
     ("tensorrt-rtx", {"optimization_level": -1}, "--optimizationLevel is -1; it must lie in 0 … 5"),
     ("tensorrt-rtx", {"workspace_mib": 0}, "--workspaceMiB is 0; it must be at least 1"),
-    ("tensorrt-rtx", {"precision": "bf16", "compute_capabilities": ("7.5",)}, "--precision bf16: GPUs of compute cap"),
+    ("tensorrt-rtx", {"compute_capabilities": ("8.9", "7.5")}, "--computeCapabilities '7.5': tensorrt-rtx has no fp3"),
 ]
 
 
