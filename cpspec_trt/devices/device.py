@@ -260,7 +260,7 @@ class Device:
         try:
             enqueue()
         except BaseException:
-            self._runtime.api.cudaStreamEndCapture(self.stream)  # leave the stream usable; the first fault is told
+            self._drop_capture()
             raise
         graph = call("cudaStreamEndCapture", self.stream)
         try:
@@ -271,6 +271,13 @@ class Device:
         holds = self.submitted.since(before)
         self.submitted = before
         return Graph(self, executable, holds)
+
+    def _drop_capture(self) -> None:
+        """Leave the stream usable after a fault, which is told; that CUDA may find more to complain of is not."""
+        api = self._runtime.api
+        status, graph = api.cudaStreamEndCapture(self.stream)
+        if status == api.cudaError_t.cudaSuccess:
+            api.cudaGraphDestroy(graph)
 
     def replay(self, executable: object, holds: Submissions) -> None:
         """Launch an instantiated graph and count what it holds."""

@@ -71,7 +71,7 @@ class DeviceTalker(DeviceSequence):
             self.plan.host[name].fill(1)
         if self.embeds.dtype != np.float32:
             raise EngineError(
-                f"talker engine: its inputs_embeds is {self.embeds.dtype}, the frames' embeddings are summed in float32; "
+                f"talker engine: its inputs_embeds is {self.embeds.dtype}, embeddings are summed in float32; "
                 "rebuild the engine with the cpspec-build of this release"
             )
         self._codes, self._min_new_tokens = codes, min_new_tokens
