@@ -56,6 +56,13 @@ def _down_projection(graph: Any) -> Iterator[Node]:
         yield swish.o().o()
 
 
+def _transformer(graph: Any) -> Iterator[Node]:
+    """Everything in front of the last RMSNormalization: from codes to rows, with the state in between."""
+    nodes = list(graph.nodes)
+    last = max(place for place, node in enumerate(nodes) if node.op == "RMSNormalization")
+    yield from nodes[: last + 1]
+
+
 def _snake(graph: Any) -> Iterator[Node]:
     """x + sin(x · frequency)² · magnitude; what follows the sine is fp32 because the sine is."""
     for sine in _of_type("Sin")(graph):
@@ -90,7 +97,7 @@ ISLANDS: Mapping[str, Rule] = MappingProxyType(
         "residual": _residual,
         "silu product": _silu_product,
         "down projection": _down_projection,
-        "sums": _of_type("ReduceSum", "ReduceMean"),
+        "transformer": _transformer,
         "snake": _snake,
         "logits": _logits,
         "waveform": _waveform,

@@ -15,14 +15,14 @@ from cpspec_trt.graphs.lowering.experts import tile_experts
 from cpspec_trt.graphs.lowering.precision import ELEMENT_TYPES, Precision, set_precision
 from cpspec_trt.graphs.lowering.weights import Rounded, convert_in_memory, write_converted
 
-_TRANSFORMER = ("norms", "scores", "residual")
+_DECODER = ("norms", "scores", "residual")
 #: Component -> its fp32 islands (``islands.py``).
 ISLANDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "thinker": _TRANSFORMER,
-        "talker": (*_TRANSFORMER, "logits"),
-        "code_predictor": (*_TRANSFORMER, "silu product", "down projection"),
-        "code2wav": (*_TRANSFORMER, "sums", "snake", "waveform"),
+        "thinker": _DECODER,
+        "talker": (*_DECODER, "logits"),
+        "code_predictor": (*_DECODER, "silu product", "down projection"),
+        "code2wav": ("transformer", "norms", "snake", "waveform"),
     }
 )
 #: Islands that exist for the range of fp16 alone; bf16 reaches as far as fp32.

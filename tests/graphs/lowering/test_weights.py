@@ -56,9 +56,7 @@ def test_values_are_rounded_to_nearest(element_type: int, dtype: type) -> None:
 
 @pytest.mark.parametrize("worst", [65520.0, -70000.0, 3e38])
 def test_a_weight_beyond_the_range_of_fp16_is_named(worst: float) -> None:
-    with pytest.raises(
-        EngineError, match=r"'w' holds .*, beyond the range of fp16; build with --precision bf16"
-    ):
+    with pytest.raises(EngineError, match=r"'w' holds .*, beyond the range of fp16; build with --precision bf16"):
         converted(np.array([1.0, worst, 65519.0]), FP16)
 
 
