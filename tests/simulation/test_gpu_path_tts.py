@@ -10,22 +10,18 @@ import pytest
 from cpspec_trt import TTS
 from tests.conftest import Maker
 from tests.golden_cases import SpeechCase, speech_cases
+from tests.simulation.shares import shared_out
 from tests.simulation.simulation import Simulation
 
 TOLERANCE = 1e-4
-WINDOWS = (0, 2, 3, 4, 5, 6, 7, 8)
-CASES = speech_cases()
-# In every run each case has one window, and each window comes up; the others are for the long run.
-SHARE = [(case, WINDOWS[number % len(WINDOWS)]) for number, case in enumerate(CASES)]
-GRID = [pytest.param(case, window, marks=() if any(case is other and window == chosen for other, chosen in SHARE) else pytest.mark.long)
-        for case in CASES for window in WINDOWS]  # fmt: skip
+# Real sizes are slow in an emulation. Of the demo voice, two requests are enough for every run.
+LONG = (
+    "code_predictor_of_real_size",
+    *(case.name for case in speech_cases() if case.spec is None and case.name not in ("demo_0_ryan", "demo_1_vivian")),
+)
 
 
-def name(value: SpeechCase | int) -> str:
-    return value.name if isinstance(value, SpeechCase) else f"window_{value}"
-
-
-@pytest.mark.parametrize(("case", "window"), GRID, ids=name)
+@pytest.mark.parametrize(("case", "window"), shared_out(speech_cases(), long=LONG))
 def test_speech_of_the_simulated_gpu_equals_the_reference(
     simulation: Simulation, case: SpeechCase, window: int, device_engines: Maker, demo_device_engines: Path
 ) -> None:
