@@ -35,6 +35,7 @@ class CodePredictorPreset(_Strict):
     max_batch_size: int | None = _Size
     max_input_len: int | None = _Size
     opt_input_len: int | None = _Size
+    max_verify_rows: int | None = _Size
 
 
 class Code2WavPreset(_Strict):

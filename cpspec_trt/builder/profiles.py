@@ -1,7 +1,7 @@
 """The build plan: which shapes each input of an engine may take, under each of its two profiles.
 
 One rule makes self-speculation possible: an engine whose ``model`` ends in ``_code_predictor`` takes
-up to ``MAX_VERIFY_ROWS`` new positions per sequence under its generation profile, instead of one.
+up to ``max_verify_rows`` new positions per sequence under its generation profile, instead of one.
 ``opt`` stays at one position, so that a backend tunes for the same step as before.
 """
 
@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.files.engine_config import (
+    MAX_TREE_ROWS,
     MAX_VERIFY_ROWS,
     AnyCode2WavConfig,
     CodePredictorConfig,
@@ -37,10 +38,14 @@ COMPONENTS = (THINKER, TALKER, CODE_PREDICTOR, CODE2WAV)
 #: The sizes, in the order of their flags.
 LIMITS = (
     "max_input_len", "opt_input_len", "max_batch_size", "max_kv_cache_capacity",
-    "min_code_len", "opt_code_len", "max_code_len",
+    "max_verify_rows", "min_code_len", "opt_code_len", "max_code_len",
 )  # fmt: skip
 _DECODER = ("max_batch_size", "max_input_len", "opt_input_len", "max_kv_cache_capacity")
+_CODE_PREDICTOR = (*_DECODER, "max_verify_rows")
 _CODE2WAV = ("max_batch_size", "min_code_len", "opt_code_len", "max_code_len")
+
+# A window of 8 fits every CodePredictor; more rows are for trees of drafts.
+_BOUNDS = {"opt_input_len": (0, MAX_EXTENT), "max_verify_rows": (MAX_VERIFY_ROWS, MAX_TREE_ROWS)}
 
 Extent = tuple[int, int, int]  # min, opt, max of one dynamic dimension
 Axis = int | str  # a fixed size, or the name of a dynamic dimension
@@ -51,7 +56,7 @@ _BATCH, _NEW, _CAPACITY, _KEYS = "batch", "new positions", "KV capacity", "keys"
 class BuildLimits:
     """Sizes a build is asked for; the defaults are those of the reference builders.
 
-    Positions and frames are per sequence. ``opt_input_len`` 0 means half of ``max_input_len``. ``origins`` says
+    Positions, rows and frames are per sequence. ``opt_input_len`` 0 means half of ``max_input_len``. ``origins`` says
     for messages where a size comes from if it is not a flag: pairs of a field and words for its place.
     """
 
@@ -59,6 +64,7 @@ class BuildLimits:
     opt_input_len: int = 0
     max_batch_size: int = 4
     max_kv_cache_capacity: int = 4096
+    max_verify_rows: int = MAX_VERIFY_ROWS
     min_code_len: int = 1
     opt_code_len: int = 300
     max_code_len: int = 2000
@@ -71,9 +77,10 @@ class BuildLimits:
             UsageError: names the flag or the place in a preset, the value and what is allowed.
         """
         for name in LIMITS:
-            low, value = 0 if name == "opt_input_len" else 1, getattr(self, name)
-            if not low <= value <= MAX_EXTENT:
-                raise UsageError(f"{self.origin(name)} is {value}; it must lie in {low} … {MAX_EXTENT}")
+            low, high = _BOUNDS.get(name, (1, MAX_EXTENT))
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise UsageError(f"{self.origin(name)} is {value}; it must lie in {low} … {high}")
         self._ordered("opt_input_len", "max_input_len")
         self._ordered("min_code_len", "opt_code_len")
         self._ordered("opt_code_len", "max_code_len")
@@ -140,7 +147,7 @@ def plan(
     Returns:
         A plan in which every input has a range with min <= opt <= max in every dimension. Decoders
         get 1 … ``max_input_len`` new positions under context and one under generation (1, opt 1,
-        max ``MAX_VERIFY_ROWS`` for a CodePredictor, together with masks and rope rows). The KV cache of
+        max ``max_verify_rows`` for a CodePredictor, together with masks and rope rows). The KV cache of
         a Thinker or Talker may have any capacity up to the limit unless it is static; a CodePredictor's is fixed to
         a frame plus one verify pass. code2wav takes ``min_code_len`` … ``max_code_len`` frames under both profiles:
         streaming decodes chunks of the same sizes as whole files.
@@ -194,15 +201,15 @@ def _plan_code_predictor(config: CodePredictorConfig, inputs: Sequence[TensorInf
     if limits.max_input_len > groups:
         details.append(f"a frame has {groups} positions, so the context profile ends there")
         limits = replace(limits, max_input_len=groups, opt_input_len=min(limits.opt_input_len, groups))
-    capacity = code_predictor_capacity(groups)
+    capacity = code_predictor_capacity(groups, limits.max_verify_rows)
     limits = replace(limits, max_kv_cache_capacity=capacity)
-    details.append(f"the KV cache has {capacity} rows: a frame and one verify pass of {MAX_VERIFY_ROWS}")
+    details.append(f"the KV cache has {capacity} rows: a frame and one verify pass of {limits.max_verify_rows}")
     dynamic = {_BATCH: _up_to(limits.max_batch_size), _CAPACITY: (capacity, capacity, capacity)}
     axes = _decoder_axes(config.decoder, config.talker_hidden_size)
-    profiles = _profiles(axes, inputs, dynamic, _context(limits), (1, 1, MAX_VERIFY_ROWS))
+    profiles = _profiles(axes, inputs, dynamic, _context(limits), (1, 1, limits.max_verify_rows))
     widened = tuple(info.name for info in inputs if _NEW in axes[info.name])
     return BuildPlan(
-        CODE_PREDICTOR, config.model, True, profiles, _in_force(limits, _DECODER), widened, tuple(details), ()
+        CODE_PREDICTOR, config.model, True, profiles, _in_force(limits, _CODE_PREDICTOR), widened, tuple(details), ()
     )
 
 
@@ -225,9 +232,9 @@ def _plan_code2wav(config: AnyCode2WavConfig, inputs: Sequence[TensorInfo], limi
     return BuildPlan(CODE2WAV, config.model, False, profiles, _in_force(limits, _CODE2WAV), (), (), ())
 
 
-def code_predictor_capacity(groups: int) -> int:
-    """KV rows of a CodePredictor: a whole frame, plus one pass that overhangs its end, in whole steps."""
-    return -(-(groups + MAX_VERIFY_ROWS) // CAPACITY_STEP) * CAPACITY_STEP
+def code_predictor_capacity(groups: int, rows: int) -> int:
+    """KV slots of a CodePredictor: a whole frame, plus one pass of ``rows`` that overhangs its end, in whole steps."""
+    return -(-(groups + rows) // CAPACITY_STEP) * CAPACITY_STEP
 
 
 def _up_to(size: int) -> Extent:

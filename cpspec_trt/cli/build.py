@@ -36,6 +36,12 @@ _PATH = FullPath(path_type=Path)
     help="Most positions of a Thinker or Talker sequence; a CodePredictor's follows from its code groups.  "
     "[default: 4096]",
 )
+@click.option(
+    "--maxVerifyRows",
+    "max_verify_rows",
+    type=int,
+    help="Most rows of a CodePredictor's verify pass, 8 … 64; trees of drafts need more than 8.  [default: 8]",
+)
 @click.option("--minCodeLen", "min_code_len", type=int, help="Fewest frames of one code2wav pass.  [default: 1]")
 @click.option("--optCodeLen", "opt_code_len", type=int, help="Usual frames of one code2wav pass.  [default: 300]")
 @click.option("--maxCodeLen", "max_code_len", type=int, help="Most frames of one code2wav pass.  [default: 2000]")

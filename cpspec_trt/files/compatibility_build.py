@@ -40,6 +40,7 @@ BUILD_ROWS = (
     Row(BUILD, "flag", "--checkpoint", "used", "exports and builds every component in one go", "DIR"),
     Row(BUILD, "flag", "--backend", "used", "auto, onnxruntime, tensorrt or tensorrt-rtx", "NAME"),
     Row(BUILD, "flag", "--config", "used", "build preset", "FILE"),
+    Row(BUILD, "flag", "--maxVerifyRows", "used", "rows of a CodePredictor's verify pass, 8 … 64, default 8", "N"),
     Row(BUILD, "flag", "--precision", "used", "TensorRT: fp32, fp16 or bf16; default bf16 if all GPUs have it", "NAME"),
     Row(BUILD, "flag", "--optimizationLevel", "used", "TensorRT: 0 … 5, default 3", "N"),
     Row(BUILD, "flag", "--workspaceMiB", "used", "TensorRT: most scratch memory a layer may take", "N"),

@@ -27,6 +27,7 @@ OMNI_CODE2WAV_MODEL = "qwen3_omni_moe_code2wav"
 _REFERENCE_FIELDS = ("edgellm_version", "engine_role", "spec_decode_type", "use_embeddings_input", "code2wav_config")
 _REFERENCE_BUILD_FIELDS = ("max_kv_pool_pages", "max_lora_rank", "spec_base", "spec_draft", "ragged_backend")
 MAX_VERIFY_ROWS = 8  # widest verify window: rows of one CodePredictor pass, in the engine's profile and at run time
+MAX_TREE_ROWS = 64  # most rows of a pass that verifies a tree of drafts, where the engine was built for it
 
 
 @dataclass(frozen=True, slots=True)

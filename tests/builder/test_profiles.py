@@ -177,7 +177,26 @@ def test_one_prompt_row_is_enough_for_half_of_it(talker: ExportedComponent) -> N
 def test_the_code_predictor_capacity_is_a_frame_and_one_verify_pass_in_steps_of_eight(
     groups: int, capacity: int
 ) -> None:
-    assert code_predictor_capacity(groups) == capacity
+    assert code_predictor_capacity(groups, 8) == capacity
+
+
+@pytest.mark.parametrize(("rows", "capacity"), [(9, 32), (63, 80), (64, 80)])
+def test_rows_for_trees_widen_the_generation_profile_and_the_cache_and_nothing_else(
+    predictor: ExportedComponent, rows: int, capacity: int
+) -> None:
+    found, plain = planned(predictor, replace(LIMITS, max_verify_rows=rows)), planned(predictor)
+    assert found.profiles[1].inputs["inputs_embeds"].max[1] == rows
+    assert found.profiles[1].inputs["inputs_embeds"].opt == plain.profiles[1].inputs["inputs_embeds"].opt
+    assert found.profiles[1].inputs["past_key_0"].max[2] == capacity
+    assert found.profiles[0].inputs["inputs_embeds"] == plain.profiles[0].inputs["inputs_embeds"]
+    assert found.limits["max_verify_rows"] == rows
+    assert plain.limits["max_verify_rows"] == 8
+
+
+@pytest.mark.parametrize("rows", [0, 7, 65])
+def test_a_verify_pass_has_8_to_64_rows(rows: int) -> None:
+    with pytest.raises(UsageError, match=rf"^--maxVerifyRows is {rows}; it must lie in 8 … 64$"):
+        BuildLimits(max_verify_rows=rows)
 
 
 def test_the_code_predictor_capacity_ignores_the_talkers_and_says_so(predictor: ExportedComponent) -> None:
