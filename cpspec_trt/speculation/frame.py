@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from cpspec_trt.errors import EngineError, UsageError
-from cpspec_trt.files.engine_config import MAX_VERIFY_ROWS
 from cpspec_trt.kernels.protocol import F32, I64, FilterParameters, Kernels
 from cpspec_trt.speculation.counters import FrameCounters
+from cpspec_trt.speculation.drafting import MAX_WINDOW, MIN_WINDOW
 from cpspec_trt.speculation.policy import FixedPolicy, Policy, is_chain
 from cpspec_trt.speculation.predictor import Predictor
 from cpspec_trt.speculation.round import FrameState, RoundRunner
@@ -22,8 +22,6 @@ from cpspec_trt.speculation.slots import RowSampling
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 from cpspec_trt.speculation.tree import TreeRunner, tree_rows
 
-MIN_WINDOW = 2
-MAX_WINDOW = MAX_VERIFY_ROWS
 MAX_GROUPS = 256  # a stream word gives m and the depth eight bits each
 
 
