@@ -11,6 +11,7 @@ from cpspec_trt.api.capacity import Wanted, cap_within
 from cpspec_trt.devices.device import DeviceWork
 from cpspec_trt.errors import CpspecError, SpeculationRefused, UsageError
 from cpspec_trt.files.audio import SAMPLE_RATE
+from cpspec_trt.files.engine_config import MAX_VERIFY_ROWS
 from cpspec_trt.files.manifest import read_manifest
 from cpspec_trt.files.rebuild import rebuild_command
 from cpspec_trt.files.results import FinishReason
@@ -98,7 +99,9 @@ class Speaker:
             SpeculationRefused: ``required`` and the window does not run.
         """
         directory = self._directories.code_predictor
-        status = self._pipeline().speculation(window, rebuild_command(directory, read_manifest(directory)))
+        wide = {"max_verify_rows": MAX_VERIFY_ROWS}
+        rebuild = rebuild_command(directory, read_manifest(directory), limits=wide)
+        status = self._pipeline().speculation(window, rebuild)
         if required and status.effective == 0:
             reason = status.reason or "no verify window was given (--cpSpecVerifySize 2 to 8)"
             raise SpeculationRefused(f"speculation is required but does not run: {reason}")

@@ -89,10 +89,14 @@ class _Engine:
         capability, targets = device.compute_capability, self._facts.compute_capabilities
         here = f"{device.name} has compute capability {capability}"
         spread = not self._facts.named_capabilities or self._facts.hardware_compatible
-        if capability in targets or (spread and _numbers(capability) >= _OLDEST_PORTABLE):
+        old = _numbers(capability) < _OLDEST_PORTABLE
+        if capability in targets or (spread and not old):
             return
         built = "compute capability 8.0 and later" if spread else f"compute capability {', '.join(targets)}"
-        self._refuse(f"was built for {built}; {here}", self._rebuild(capability if self._backend == RTX else None))
+        reason = f"was built for {built}; {here}"
+        if self._backend != RTX:
+            self._refuse(reason, self._rebuild())
+        self._refuse(reason, self._rebuild(backend=FULL) if old else self._rebuild(capability))
 
     def check_magic(self) -> None:
         if self._backend != RTX:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,15 +22,20 @@ def flag_of(name: str) -> str:
 
 
 def rebuild_command(
-    directory: Path, manifest: Manifest, backend: str | None = None, compute_capability: str | None = None
+    directory: Path,
+    manifest: Manifest,
+    backend: str | None = None,
+    compute_capability: str | None = None,
+    limits: Mapping[str, int] | None = None,
 ) -> str:
     """The command that builds the engine of a directory again, with the same limits.
 
     Args:
         directory: the engine directory.
         manifest: what was recorded there.
-        backend: another backend than the one that built it, or None.
+        backend: another backend than the one that built it, or None. It chooses its own precision.
         compute_capability: a GPU that the new engine must run on ("8.9"), where the old one does not; or None.
+        limits: sizes that the new engine must have instead of the old one's.
 
     Returns:
         One line for a shell. ``ONNX_DIR`` stands in it for the export, which the caller has or makes with
@@ -37,13 +43,12 @@ def rebuild_command(
     """
     chosen = backend or manifest.backend
     words = ["cpspec-build", "--onnxDir", _SOURCE, "--engineDir", shlex.quote(str(directory)), "--backend", chosen]
-    if chosen != ONNXRUNTIME:
-        words += ["--precision", manifest.precision]
     if manifest.build is not None and chosen == manifest.backend:
+        words += ["--precision", manifest.precision]
         words += _options(manifest.build)
     if chosen == RTX and (capabilities := _capabilities(manifest, compute_capability)):
         words += ["--computeCapabilities", ",".join(capabilities)]
-    for name, size in manifest.limits.items():
+    for name, size in {**manifest.limits, **(limits or {})}.items():
         words += [flag_of(name), str(size)]
     return " ".join(words)
 

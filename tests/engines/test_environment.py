@@ -181,10 +181,9 @@ def test_the_gpu_must_be_one_that_the_engine_was_built_for(
     message = refusal(directory, manifest)
     assert expected in message
     words = command_in(message)
-    if backend == "tensorrt-rtx":
-        assert words[words.index("--computeCapabilities") + 1].split(",")[-1] == here
-    else:
-        assert "--computeCapabilities" not in words
+    assert words[words.index("--backend") + 1] == ("tensorrt" if here == "7.5" else backend)
+    named = words[words.index("--computeCapabilities") + 1] if "--computeCapabilities" in words else ""
+    assert (here in named.split(",")) == (backend == "tensorrt-rtx" and here != "7.5")
 
 
 def test_a_file_that_is_no_engine_is_refused(directory: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_tensorrt_engine_is_built_again_with_its_options(talker: tuple[Path, M
         ((PORTABLE,), None, None),
         (("8.0", "8.9"), None, "8.0,8.9"),
         (("8.0", "8.9"), "12.0", "8.0,8.9,12.0"),
-        ((PORTABLE,), "7.5", "7.5"),
+        ((PORTABLE,), "8.6", "8.6"),
     ],
 )
 def test_an_rtx_engine_keeps_its_gpus_and_gains_the_one_that_is_here(
@@ -92,6 +92,11 @@ def test_an_rtx_engine_keeps_its_gpus_and_gains_the_one_that_is_here(
     assert ("compute_capabilities" in parsed(command)) == (expected is not None)
 
 
+def test_sizes_that_must_be_others_win(talker: tuple[Path, Manifest]) -> None:
+    given = parsed(rebuild_command(*talker, limits={"max_input_len": 88}))
+    assert given == parsed(rebuild_command(*talker)) | {"max_input_len": 88}
+
+
 def test_another_backend_gets_no_option_of_the_old_one(talker: tuple[Path, Manifest]) -> None:
     directory, manifest = talker
     facts = replace(FACTS, compute_capabilities=("8.9",))
@@ -100,7 +105,7 @@ def test_another_backend_gets_no_option_of_the_old_one(talker: tuple[Path, Manif
     assert embedded == parsed(rebuild_command(directory, manifest))
     full = parsed(rebuild_command(directory, built, "tensorrt"))
     assert full["backend"] == "tensorrt"
-    assert full["precision"] == "fp16"
+    assert "precision" not in full
     assert "compute_capabilities" not in full
 
 
