@@ -20,13 +20,18 @@ OPTION = "--implementation"
 FIXTURES = ("kernels", "native", "fast", "cuda")
 
 ORACLE = "_oracle.py"  # ends the names of files about the definition alone
+CPU_ALONE = {
+    "tests/kernels/test_levels.py": "the CPU library's levels beside one another",
+    "tests/kernels/test_native_ids.py": "what the CPU library alone can refuse; devices: test_ids_out_of_range.py",
+}
 # Files whose tests are the same whatever implementation a run is about, and what they are about instead.
 ELSEWHERE = {
+    **CPU_ALONE,
     "tests/kernels/test_arrays.py": "how Python passes an array",
+    "tests/kernels/test_device.py": "device arrays bound to operations, on a simulated GPU",
+    "tests/kernels/test_device_library.py": "finding the CUDA library",
     "tests/kernels/test_faults.py": "what Python says of a faulty row",
-    "tests/kernels/test_levels.py": "the CPU library's levels beside one another",
     "tests/kernels/test_loading.py": "finding the library",
-    "tests/kernels/test_native_ids.py": "what the CPU library alone can refuse; devices: test_ids_out_of_range.py",
     "tests/kernels/test_philox.py": "the generator in Python; the libraries': test_elementary.py",
     "tests/kernels/test_protocol.py": "parameters and layouts in Python",
     "tests/kernels/test_selection.py": "this plugin",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.kernels.selection import suite
 from tests.plugins.building import ROOT, make
 from tests.plugins.emulated import LIBRARY_VARIABLE
 
@@ -39,27 +39,24 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-def _suite(schedule: str) -> subprocess.CompletedProcess[str]:
-    tests = [str(Path(__file__).with_name(name)) for name in ("test_same_bits.py", "test_ids_out_of_range.py")]
-    return _run("-m", "pytest", "-p", "no:cacheprovider", "-q", *tests, "-k", f"{schedule} or ids_out_of_range")
-
-
-def test_the_suite_runs_clean_under_sanitizers() -> None:
-    done = _suite("seed1-128threads")
+def _assert_clean(implementation: str, tests: str) -> None:
+    _, *arguments = suite(implementation, tests)
+    done = _run(*arguments)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+def test_the_suite_of_all_implementations_runs_clean_under_sanitizers() -> None:
+    _assert_clean("emulated", "tests/kernels")
+
+
+def test_the_comparison_with_the_cpu_library_runs_clean_under_sanitizers() -> None:
+    _assert_clean("seed1-128threads", "tests/plugins/cuda")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("schedule", ["seed0-256threads", "seed2-256threads", "seed3-128threads"])
-def test_the_suite_runs_clean_under_sanitizers_with_other_schedules(schedule: str) -> None:
-    done = _suite(schedule)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-
-
-@pytest.mark.long
-def test_the_suite_of_all_implementations_runs_clean_under_sanitizers() -> None:
-    done = _run("-m", "pytest", "-p", "no:cacheprovider", "-q", "tests/kernels", "-k", "emulated")
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+def test_the_comparison_runs_clean_under_sanitizers_with_other_schedules(schedule: str) -> None:
+    _assert_clean(schedule, "tests/plugins/cuda")
 
 
 def test_a_read_beyond_an_array_is_stopped_by_the_sanitizer() -> None:
