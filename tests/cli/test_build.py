@@ -16,12 +16,11 @@ from onnx import helper
 
 from cpspec_trt.builder.profiles import LIMITS, BuildLimits, flag_of
 from cpspec_trt.files.compatibility import BUILD, rows_for
-from cpspec_trt.files.manifest import read_manifest
 from tests.builder import tiny_exports
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "assets" / "demo-voice" / "checkpoint"
-ORT, RTX = ("--backend", "onnxruntime"), ("--backend", "tensorrt-rtx")
+ORT = ("--backend", "onnxruntime")
 Done = subprocess.CompletedProcess[str]
 
 
@@ -231,44 +230,9 @@ def test_progress_is_one_line_per_component_on_a_terminal(tmp_path: Path, onnx: 
             2,
             "--optCodeLen 300 is larger than --maxCodeLen 100",
         ),
+        (["--onnxDir", "llm", "--engineDir", "e", "--backend", "tensorrt"], 1, "--backend tensorrt: .*; "),
         (["--onnxDir", "llm", "--engineDir", "e", "--backend", "gpu"], 2, "'gpu': is unknown; use one of auto, onnxr"),
         (["--onnxDir", "llm", "--engineDir", "e", "--backend", ""], 2, "--backend '': is unknown; use one of auto"),
-        (["--onnxDir", "llm", "--engineDir", "e", *RTX, "--timingCache", "t"], 2, "--timingCache: tensorrt-rtx cannot"),
-        (
-            ["--onnxDir", "llm", "--engineDir", "e", *RTX, "--versionCompatible"],
-            2,
-            "--versionCompatible: tensorrt-rtx c",
-        ),
-        (
-            ["--onnxDir", "llm", "--engineDir", "e", *RTX, "--hardwareCompatible"],
-            2,
-            "--hardwareCompatible: tensorrt-rtx",
-        ),
-        (
-            ["--onnxDir", "llm", "--engineDir", "e", *RTX, "--computeCapabilities", "9"],
-            2,
-            "Capabilities '9': tensorrt-rtx",
-        ),
-        (
-            ["--onnxDir", "llm", "--engineDir", "e", *RTX, "--optimizationLevel", "6"],
-            2,
-            "--optimizationLevel is 6; it must",
-        ),
-        (
-            ["--onnxDir", "llm", "--engineDir", "e", *RTX, "--workspaceMiB", "0"],
-            2,
-            "--workspaceMiB is 0; it must be at l",
-        ),
-        (
-            ["--onnxDir", "llm", "--engineDir", "e", *RTX, "--precision", "fp8"],
-            2,
-            "--precision 'fp8': is unknown; use one",
-        ),
-        (
-            ["--onnxDir", "llm", "--engineDir", "e", *RTX, "--buildLog", "llm"],
-            1,
-            "--buildLog llm: cannot be written: Is a",
-        ),
         (
             ["--onnxDir", "llm", "--engineDir", "e", *ORT, "--precision", "bf16"],
             2,
@@ -319,9 +283,6 @@ def test_a_preset_with_a_mistake_names_the_file_and_the_nearest_key(tmp_path: Pa
         ("talker: {max_input_len: 8}", ("--optInputLen=9",), "--optInputLen 9 is larger than {0}: talker.max_in"),
         ("talker: {max_kv_cache_capacity: 5}", (), "--maxInputLen 1024 is larger than {0}: talker.max_kv_cache"),
         ("code_predictor: {max_input_len: 1}", (), "{0}: code_predictor.max_input_len 1 is too small"),
-        ("backend: tensorrt-rtx\ntensorrt: {timing_cache: t}", (), "{0}: tensorrt.timing_cache: tensorrt-rtx cannot"),
-        ("tensorrt: {precision: fp8}", RTX, "{0}: tensorrt.precision 'fp8': is unknown"),
-        ("tensorrt: {precision: fp16}", (*RTX, "--precision=fp8"), "--precision 'fp8': is unknown"),
         ("backend: gpu", (), "{0}: backend 'gpu': is unknown"),
         ("backend: ''", (), "{0}: backend '': is unknown"),
     ],
@@ -334,38 +295,6 @@ def test_a_limit_of_a_preset_is_blamed_on_its_key_and_one_of_a_flag_on_the_flag(
     source = onnx / ("code_predictor" if "code_predictor" in text else "llm")
     done = build("--onnxDir", source, "--engineDir", tmp_path / "e", "--config", preset, *flags)
     assert_refused(done, 2, re.escape(message.format(f"--config {preset}")))
-
-
-def test_options_of_tensorrt_in_a_preset_rest_where_onnx_runtime_builds(tmp_path: Path, onnx: Path) -> None:
-    preset = tmp_path / "mine.yaml"
-    preset.write_text("tensorrt: {precision: bf16, workspace_mib: 64}\n")
-    arguments = ("--onnxDir", onnx / "code_predictor", "--config", preset, "--engineDir")
-    done = build(*arguments, tmp_path / "a", *ORT)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert read_manifest(tmp_path / "a").precision == "fp32"
-    done = build(*arguments, tmp_path / "b", *RTX)
-    assert re.fullmatch(
-        rf"code_predictor: {tmp_path}/b \(llm.engine, .* MB, tensorrt-rtx [\d.]+, bf16\)\n", done.stdout
-    )
-    facts = read_manifest(tmp_path / "b").build
-    assert facts is not None
-    assert facts.workspace_bytes == 64 << 20
-
-
-def test_a_dry_run_says_what_tensorrt_would_build(tmp_path: Path, onnx: Path) -> None:
-    done = build("--onnxDir", onnx / "llm", *RTX, "--computeCapabilities", "8.9,12.0", "--dryRun")
-    assert done.returncode == 0
-    assert "note: tensorrt-rtx in bf16 for compute capability 8.9, 12.0, optimization level 3\n" in done.stderr
-
-
-def test_an_onnx_runtime_engine_becomes_a_tensorrt_engine_and_no_file_of_it_stays(tmp_path: Path, onnx: Path) -> None:
-    engine = tmp_path / "talker"
-    assert build("--onnxDir", onnx / "llm", "--engineDir", engine, *ORT).returncode == 0
-    (engine / "voice_map.json").write_text("{}")
-    assert build("--onnxDir", onnx / "llm", "--engineDir", engine, *RTX).returncode == 0
-    names = {path.name for path in engine.iterdir()}
-    assert {"llm.engine", "voice_map.json", "embedding.safetensors", "config.json", "engine_manifest.json"} <= names
-    assert not {"llm.onnx", "llm.onnx.data"} & names
 
 
 def test_notes_are_printed_once_and_what_the_plan_decided_only_beside_it(tmp_path: Path, onnx: Path) -> None:
