@@ -50,6 +50,11 @@ def checked(name: str, array: np.ndarray, dtype: np.dtype, shape: tuple[int, ...
     raise UsageError(f"kernels: {name} must be a contiguous {dtype} array of shape {shape}, not {_said(array)}")
 
 
+def optional(name: str, array: np.ndarray | None, dtype: np.dtype, shape: tuple[int, ...]) -> int:
+    """The same, and 0 where there is no array."""
+    return 0 if array is None else checked(name, array, dtype, shape)
+
+
 def checked_floats(name: str, array: np.ndarray, shape: tuple[int, ...]) -> tuple[int, int]:
     """Address and ``cpspec_dtype`` of an array of any float type of the interface.
 

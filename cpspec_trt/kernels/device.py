@@ -26,6 +26,7 @@ from cpspec_trt.kernels.device_arrays import (
     located,
 )
 from cpspec_trt.kernels.device_library import StreamLibrary
+from cpspec_trt.kernels.rules_protocol import AcceptanceRule
 
 
 class BoundOperation:
@@ -114,6 +115,22 @@ class DeviceKernels:
             located("errors", errors, INT32, (rows.count,)),
         )
 
+    def margins(
+        self, logits: DeviceArray, codes: DeviceArray, errors: DeviceArray, margins: DeviceArray
+    ) -> BoundOperation:
+        """``RuleKernels.argmax`` of logits [R, V], for its margins float32 [R]."""
+        rows, vocabulary = logits.shape
+        return self._bound(
+            "argmax",
+            located("logits", logits, logits.dtype, (rows, vocabulary)),
+            float_code("logits", logits),
+            rows,
+            vocabulary,
+            located("codes", codes, INT64, (rows,)),
+            located("errors", errors, INT32, (rows,)),
+            located("margins", margins, FLOAT32, (rows,)),
+        )
+
     def build_verify_input(
         self, state: DeviceFrameState, drafts: DeviceDrafts, tables: DeviceTables, embeddings: DeviceArray
     ) -> BoundOperation:
@@ -141,8 +158,14 @@ class DeviceKernels:
         state: DeviceFrameState,
         accepted: DeviceArray,
         commits: DeviceArray,
+        rule: AcceptanceRule = AcceptanceRule.REJECTION,
+        tolerance: float = 0.0,
+        margins: DeviceArray | None = None,
     ) -> BoundOperation:
-        """``Kernels.accept_commit``: target float32 [verified rows, V], draft float32 [drafts, V], hidden [M, H]."""
+        """``RuleKernels.accept_commit``. The tolerance becomes part of a graph that captures this.
+
+        Target float32 [verified rows, V], draft float32 [drafts, V], hidden [M, H], margins float32 [verified rows].
+        """
         sequences, vocabulary = drafts.rows.shape[0], target.shape[1]
         count, batch = hidden.shape[0], state.codes.shape[0]
         return self._bound(
@@ -157,6 +180,9 @@ class DeviceKernels:
             count,
             located("first_hidden", first_hidden, INT64, (sequences,)),
             state.struct(),
+            int(rule),
+            None if margins is None else located("margins", margins, FLOAT32, (target.shape[0],)),
+            tolerance,
             located("accepted", accepted, INT64, (sequences,)),
             located("commits", commits, INT64, (batch,)),
         )

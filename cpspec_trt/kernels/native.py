@@ -1,6 +1,7 @@
-"""``Kernels`` over a compiled library with host pointers: the CPU library, or the CUDA kernels emulated on a CPU.
+"""``RuleKernels`` over a compiled library with host pointers: the CPU library, or CUDA kernels emulated on a CPU.
 
-A call checks its arrays, writes their addresses into structures that are kept, and calls. Nothing is copied.
+Acceptance and what belongs to it are in ``native_rules``, the rest is here. A call checks its arrays, writes their
+addresses into structures that are kept, and calls. Nothing is copied.
 """
 
 from __future__ import annotations
@@ -10,16 +11,26 @@ from ctypes import byref
 
 import numpy as np
 
-from cpspec_trt.errors import NumericError
-from cpspec_trt.kernels.arrays import FLOAT32, INT32, INT64, UINT8, UINT32, UINT64, address, checked, checked_floats
-from cpspec_trt.kernels.draws import WITHOUT_MASS
+from cpspec_trt.kernels.arrays import (
+    FLOAT32,
+    INT32,
+    INT64,
+    UINT8,
+    UINT32,
+    UINT64,
+    address,
+    checked,
+    checked_floats,
+    optional,
+)
 from cpspec_trt.kernels.native_library import NativeLibrary
-from cpspec_trt.kernels.native_structs import Arguments, BoundTables
+from cpspec_trt.kernels.native_rules import NativeRules, raise_without_mass
+from cpspec_trt.kernels.native_structs import BoundTables
 from cpspec_trt.kernels.protocol import F32, I32, I64, U8, U32, U64, FilterRows, Logits, Rows
 
 
-class NativeKernels:
-    """The operations of ``Kernels``; see the protocol for shapes. Not for use by two threads at once.
+class NativeKernels(NativeRules):
+    """The operations of ``RuleKernels``; see the protocols for shapes. Not for use by two threads at once.
 
     Beside the errors of the protocol, every operation raises ``UsageError`` for an array of the wrong dtype, shape
     or layout and for an id out of range, and ``UnsupportedError`` where the library does not take the vocabulary.
@@ -29,9 +40,7 @@ class NativeKernels:
     """
 
     def __init__(self, library: NativeLibrary) -> None:
-        self.library = library
-        self._arguments = Arguments()
-        self._tables = BoundTables()
+        super().__init__(library)
         self._caches = BoundTables()
         self._workspace = np.empty(0, np.uint8)
         self._workspace_fits = (0, 0)
@@ -54,8 +63,8 @@ class NativeKernels:
             checked("errors", errors, INT32, (rows,)),
         )
 
-    def argmax(self, logits: Logits, codes: I64, errors: I32) -> None:
-        """See ``Kernels.argmax``."""
+    def argmax(self, logits: Logits, codes: I64, errors: I32, margins: F32 | None = None) -> None:
+        """See ``RuleKernels.argmax``; the margin of a faulty row is 0."""
         rows, vocabulary = logits.shape
         source, dtype = checked_floats("logits", logits, (rows, vocabulary))
         self.library.call(
@@ -66,6 +75,7 @@ class NativeKernels:
             vocabulary,
             checked("codes", codes, INT64, (rows,)),
             checked("errors", errors, INT32, (rows,)),
+            optional("margins", margins, FLOAT32, (rows,)),
         )
 
     def draw(self, probabilities: F32, seeds: U64, streams: U32, frames: U32, codes: I64) -> None:
@@ -79,7 +89,7 @@ class NativeKernels:
             self._arguments.noise(seeds, streams, frames, rows),
             checked("codes", codes, INT64, (rows,)),
         )
-        _raise_without_mass(codes)
+        raise_without_mass(codes)
 
     def sample(
         self,
@@ -95,7 +105,7 @@ class NativeKernels:
         """See ``Kernels.sample``."""
         rows, vocabulary = logits.shape
         source, dtype = checked_floats("logits", logits, (rows, vocabulary))
-        dense = 0 if probabilities is None else checked("probabilities", probabilities, FLOAT32, (rows, vocabulary))
+        dense = optional("probabilities", probabilities, FLOAT32, (rows, vocabulary))
         if self._workspace_fits != (rows, vocabulary):
             self._workspace = np.empty(self.library.sample_workspace_bytes(rows, vocabulary), np.uint8)
             self._workspace_fits = (rows, vocabulary)
@@ -237,81 +247,6 @@ class NativeKernels:
             checked("embeddings", embeddings, tables[0].dtype, (batch, positions, bound.width)),
         )
 
-    def accept_greedy(self, targets: I64, drafts: I64, counts: I64, accepted: I64, codes: I64) -> None:
-        """See ``Kernels.accept_greedy``."""
-        sequences = len(counts)
-        self.library.call(
-            "accept_greedy",
-            checked("targets", targets, INT64, (len(drafts) + sequences,)),
-            self._arguments.drafts(None, counts, drafts),
-            checked("accepted", accepted, INT64, (sequences,)),
-            checked("codes", codes, INT64, (sequences,)),
-        )
-
-    def accept_rejection(
-        self,
-        target: F32,
-        draft: F32,
-        drafts: I64,
-        counts: I64,
-        last: I64,
-        seeds: U64,
-        frames: U32,
-        accepted: I64,
-        codes: I64,
-    ) -> None:
-        """See ``Kernels.accept_rejection``."""
-        sequences, vocabulary = len(counts), target.shape[1]
-        self.library.call(
-            "accept_rejection",
-            checked("target", target, FLOAT32, (len(drafts) + sequences, vocabulary)),
-            checked("draft", draft, FLOAT32, (len(drafts), vocabulary)),
-            vocabulary,
-            self._arguments.drafts(None, counts, drafts),
-            checked("last", last, INT64, (sequences,)),
-            checked("seeds", seeds, UINT64, (sequences,)),
-            checked("frames", frames, UINT32, (sequences,)),
-            checked("accepted", accepted, INT64, (sequences,)),
-            checked("codes", codes, INT64, (sequences,)),
-        )
-        _raise_without_mass(codes)
-
-    def accept_commit(
-        self,
-        target: F32,
-        draft: F32,
-        drafts: I64,
-        rows: I64,
-        counts: I64,
-        seeds: U64,
-        frames: U32,
-        hidden: Rows,
-        first_hidden: I64,
-        codes: I64,
-        last: I64,
-        context: Rows,
-        accepted: I64,
-        commits: I64,
-    ) -> None:
-        """See ``Kernels.accept_commit``."""
-        sequences, vocabulary = len(counts), target.shape[1]
-        self.library.call(
-            "accept_commit",
-            checked("target", target, FLOAT32, (len(drafts) + sequences, vocabulary)),
-            checked("draft", draft, FLOAT32, (len(drafts), vocabulary)),
-            vocabulary,
-            self._arguments.drafts(rows, counts, drafts),
-            checked("seeds", seeds, UINT64, (sequences,)),
-            checked("frames", frames, UINT32, (sequences,)),
-            checked("hidden", hidden, context.dtype, (len(hidden), context.shape[1])),
-            len(hidden),
-            checked("first_hidden", first_hidden, INT64, (sequences,)),
-            self._arguments.state(codes, last, context),
-            checked("accepted", accepted, INT64, (sequences,)),
-            checked("commits", commits, INT64, (len(codes),)),
-        )
-        _raise_without_mass(accepted)
-
     def copy_accepted_rows(self, caches: Sequence[Rows], rows: I64, counts: I64, first: I64, sources: I64) -> None:
         """See ``Kernels.copy_accepted_rows``."""
         sequences = len(rows)
@@ -364,8 +299,3 @@ class NativeKernels:
         if len(self._arrivals) < rows:
             self._arrivals = np.zeros(rows, np.uint32)
         return address(self._arrivals)
-
-
-def _raise_without_mass(codes: I64) -> None:
-    if -1 in codes.tolist():
-        raise NumericError(WITHOUT_MASS)

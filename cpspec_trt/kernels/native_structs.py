@@ -61,6 +61,18 @@ class DraftsStruct(Structure):
     _fields_ = (("rows", c_void_p), ("counts", c_void_p), ("codes", c_void_p), ("sequences", c_int64))
 
 
+class TreesStruct(Structure):
+    """``cpspec_trees``."""
+
+    _fields_ = (
+        ("rows", c_void_p),
+        ("nodes", c_void_p),
+        ("parents", c_void_p),
+        ("codes", c_void_p),
+        ("sequences", c_int64),
+    )
+
+
 class FrameStateStruct(Structure):
     """``cpspec_frame_state``."""
 
@@ -85,6 +97,7 @@ class Arguments:
         self._heads = HeadsStruct()
         self._head_rows = HeadRowsStruct()
         self._drafts = DraftsStruct()
+        self._trees = TreesStruct()
         self._state = FrameStateStruct()
 
     def filters(self, filters: FilterRows, rows: int) -> object:
@@ -127,6 +140,16 @@ class Arguments:
         self._drafts.codes = checked("drafts", drafts, INT64, (int(counts.sum()),))
         self._drafts.sequences = sequences
         return byref(self._drafts)
+
+    def trees(self, rows: I64 | None, nodes: I64, parents: I64, codes: I64) -> object:
+        """``cpspec_trees``; ``rows`` is None where the operation does not read them."""
+        sequences, total = len(nodes), int(nodes.sum())
+        self._trees.rows = None if rows is None else checked("rows", rows, INT64, (sequences,))
+        self._trees.nodes = checked("nodes", nodes, INT64, (sequences,))
+        self._trees.parents = checked("parents", parents, INT64, (total,))
+        self._trees.codes = checked("node_codes", codes, INT64, (total,))
+        self._trees.sequences = sequences
+        return byref(self._trees)
 
     def state(self, codes: I64, last: I64, context: Rows | None = None) -> object:
         """``cpspec_frame_state``; ``context`` is None where the operation does not touch it."""

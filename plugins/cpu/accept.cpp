@@ -1,99 +1,106 @@
-// Acceptance: how many drafts stand, which code follows them, and their commit.
+// Acceptance of draft chains: how many drafts stand, which code follows them, and their commit.
 #include <cstring>
 
-#include "../core/accept.h"
 #include "arguments.h"
+#include "decide.h"
 #include "sizes.h"
-#include "steps.h"
 
 using namespace cpspec;
 
 namespace {
 
-// One sequence of a round.
-struct Chain {
-    const float* target;   // [count + 1, V]
-    const float* draft;    // [count, V]
-    const int64_t* codes;  // [count]
-    int64_t count;
+// What is verified in one call.
+struct Round {
+    const float* target;
+    const float* draft;
     int64_t vocabulary;
-    int64_t last;
-    uint64_t seed;
-    uint32_t frame;
+    const cpspec_drafts* drafts;
+    const uint64_t* seeds;
+    const uint32_t* frames;
+    cpspec_rule rule;
+    const float* margins;
+    float tolerance;
 };
 
-struct Outcome {
-    int64_t accepted;
-    int64_t code;  // -1 where nothing can be drawn
-};
-
-uint32_t depth_of(const Chain& chain, int64_t offset) { return uint32_t(chain.last + 1 + offset); }
-
-int64_t leading_kept(const Chain& chain) {
-    for (int64_t t = 0; t < chain.count; ++t) {
-        const uint32_t stream = round_stream_word(kAcceptUniform, depth_of(chain, t), uint32_t(chain.last));
-        const float uniform = uniform_of(scalar_word(Noise{chain.seed, stream, chain.frame}));
-        const int64_t at = t * chain.vocabulary + chain.codes[t];
-        if (!keeps_draft(uniform, chain.target[at], chain.draft[at])) return t;
-    }
-    return chain.count;
-}
-
-Outcome decide(const Chain& chain, const RowScratch& scratch) {
-    const int64_t accepted = leading_kept(chain);
-    const uint32_t depth = depth_of(chain, accepted);
-    const float* target = chain.target + accepted * chain.vocabulary;
-    if (accepted == chain.count) {
-        const Noise noise{chain.seed, stream_word(kTargetNoise, depth), chain.frame};
-        return Outcome{accepted, level().race(level().support(target, chain.vocabulary, scratch), noise, scratch)};
-    }
-    const Noise noise{chain.seed, round_stream_word(kResidualNoise, depth, uint32_t(chain.last)), chain.frame};
-    const float* draft = chain.draft + accepted * chain.vocabulary;
-    Survivors from = level().residual(target, draft, chain.vocabulary, scratch);
-    // Rounding can leave a residual without mass.
-    if (from.count == 0) from = level().support(target, chain.vocabulary, scratch);
-    return Outcome{accepted, level().race(from, noise, scratch)};
-}
-
-// The arguments that both rejection operations share.
-cpspec_status check_chains(const char* operation, const float* target, const float* draft, int64_t vocabulary,
-                           const cpspec_drafts* drafts, const uint64_t* seeds, const uint32_t* frames) {
-    CPSPEC_CHECK(check_vocabulary(operation, vocabulary));
+cpspec_status check_round(const char* operation, const Round& round) {
+    CPSPEC_CHECK(check_vocabulary(operation, round.vocabulary));
+    CPSPEC_CHECK(check_rule(operation, round.rule));
+    CPSPEC_CHECK(check_tolerance(operation, round.tolerance));
     int64_t total = 0;
-    CPSPEC_CHECK(check_drafts(operation, drafts, vocabulary, &total));
-    if (drafts->sequences == 0) return CPSPEC_OK;
-    if (total > 0) CPSPEC_CHECK(check_pointers(operation, {{"draft", draft}}));
-    return check_pointers(operation, {{"target", target}, {"seeds", seeds}, {"frames", frames}});
+    CPSPEC_CHECK(check_drafts(operation, round.drafts, round.vocabulary, &total));
+    if (round.drafts->sequences == 0) return CPSPEC_OK;
+    if (total > 0 && round.rule != CPSPEC_COUPLED) CPSPEC_CHECK(check_pointers(operation, {{"draft", round.draft}}));
+    return check_pointers(operation, {{"target", round.target}, {"seeds", round.seeds}, {"frames", round.frames}});
 }
 
-void commit(const cpspec_frame_state& state, int64_t row, const int64_t* drafts, Outcome outcome, const void* hidden) {
+// Decides every sequence in turn: `last_of(a)` is where it stands, `done(a, chain, outcome)` learns the result.
+template <class LastOf, class Done>
+void decide_each(const Round& round, LastOf last_of, Done done) {
+    StackScratch stack;
+    const RowScratch scratch = stack.row();
+    Chain chain{round.target, round.draft, round.drafts->codes, round.margins, 0, round.vocabulary, 0, 0, 0};
+    for (int64_t a = 0; a < round.drafts->sequences; ++a) {
+        chain.count = round.drafts->counts[a];
+        chain.last = last_of(a);
+        chain.seed = round.seeds[a];
+        chain.frame = round.frames[a];
+        done(a, chain, decide(chain, round.rule, round.tolerance, scratch));
+        chain.target += (chain.count + 1) * chain.vocabulary;
+        if (chain.draft) chain.draft += chain.count * chain.vocabulary;
+        if (chain.codes) chain.codes += chain.count;
+        if (chain.margins) chain.margins += chain.count + 1;
+    }
+}
+
+cpspec_status accept(const char* operation, const Round& round, const int64_t* last, int64_t* accepted,
+                     int64_t* codes) {
+    begin_operation();
+    CPSPEC_CHECK(check_round(operation, round));
+    if (round.drafts->sequences == 0) return CPSPEC_OK;
+    CPSPEC_CHECK(check_pointers(operation, {{"last", last}, {"accepted", accepted}, {"codes", codes}}));
+    decide_each(
+        round, [last](int64_t a) { return last[a]; },
+        [accepted, codes](int64_t a, const Chain&, Outcome outcome) {
+            accepted[a] = outcome.accepted;
+            codes[a] = outcome.code;
+        });
+    return CPSPEC_OK;
+}
+
+// Returns how many codes were committed. `hidden` is the sequence's first verified row.
+int64_t commit(const cpspec_frame_state& state, int64_t row, const Chain& chain, Outcome outcome, const char* hidden) {
+    const int64_t committed = outcome.accepted + (outcome.code >= 0 ? 1 : 0);
+    if (committed == 0) return 0;
     int64_t* codes = state.codes + row * state.groups + state.last[row] + 1;
-    for (int64_t t = 0; t < outcome.accepted; ++t) codes[t] = drafts[t];
-    codes[outcome.accepted] = outcome.code;
-    state.last[row] += outcome.accepted + 1;
+    for (int64_t t = 0; t < outcome.accepted; ++t) codes[t] = chain.codes[t];
+    if (outcome.code >= 0) codes[outcome.accepted] = outcome.code;
+    state.last[row] += committed;
     const size_t bytes = size_t(state.width) * element_bytes(state.dtype);
-    std::memcpy(static_cast<char*>(state.context) + size_t(row) * bytes, hidden, bytes);
+    std::memcpy(static_cast<char*>(state.context) + size_t(row) * bytes, hidden + size_t(committed - 1) * bytes, bytes);
+    return committed;
 }
 
 }  // namespace
 
-cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* drafts, int64_t* accepted,
-                                   int64_t* codes, cpspec_stream) {
+cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* drafts, const float* margins,
+                                   float tolerance, int64_t* accepted, int64_t* codes, cpspec_stream) {
     constexpr const char* kName = "cpspec_accept_greedy";
     begin_operation();
+    CPSPEC_CHECK(check_tolerance(kName, tolerance));
     int64_t total = 0;
     CPSPEC_CHECK(check_drafts(kName, drafts, INT64_MAX, &total));
     if (drafts->sequences == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"targets", targets}, {"accepted", accepted}, {"codes", codes}}));
     const int64_t* draft = drafts->codes;
-    for (int64_t a = 0; a < drafts->sequences; ++a) {
+    const auto guarded = [&](int64_t row) { return margins && is_guarded(margins[row], tolerance); };
+    for (int64_t a = 0, first = 0; a < drafts->sequences; ++a) {
         const int64_t count = drafts->counts[a];
         int64_t kept = 0;
-        while (kept < count && draft[kept] == targets[kept]) ++kept;
+        while (kept < count && !guarded(first + kept) && draft[kept] == targets[first + kept]) ++kept;
         accepted[a] = kept;
-        codes[a] = targets[kept];
-        draft += count;
-        targets += count + 1;
+        codes[a] = guarded(first + kept) ? kGuarded : targets[first + kept];
+        if (draft) draft += count;
+        first += count + 1;
     }
     return CPSPEC_OK;
 }
@@ -101,37 +108,33 @@ cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* 
 cpspec_status cpspec_accept_rejection(const float* target, const float* draft, int64_t vocabulary,
                                       const cpspec_drafts* drafts, const int64_t* last, const uint64_t* seeds,
                                       const uint32_t* frames, int64_t* accepted, int64_t* codes, cpspec_stream) {
-    constexpr const char* kName = "cpspec_accept_rejection";
-    begin_operation();
-    CPSPEC_CHECK(check_chains(kName, target, draft, vocabulary, drafts, seeds, frames));
-    if (drafts->sequences == 0) return CPSPEC_OK;
-    CPSPEC_CHECK(check_pointers(kName, {{"last", last}, {"accepted", accepted}, {"codes", codes}}));
-    StackScratch stack;
-    const RowScratch scratch = stack.row();
-    Chain chain{target, draft, drafts->codes, 0, vocabulary, 0, 0, 0};
-    for (int64_t a = 0; a < drafts->sequences; ++a) {
-        chain.count = drafts->counts[a];
-        chain.last = last[a];
-        chain.seed = seeds[a];
-        chain.frame = frames[a];
-        const Outcome outcome = decide(chain, scratch);
-        accepted[a] = outcome.accepted;
-        codes[a] = outcome.code;
-        chain.target += (chain.count + 1) * vocabulary;
-        chain.draft += chain.count * vocabulary;
-        chain.codes += chain.count;
-    }
-    return CPSPEC_OK;
+    const Round round{target, draft, vocabulary, drafts, seeds, frames, CPSPEC_REJECTION, nullptr, 0.0f};
+    return accept("cpspec_accept_rejection", round, last, accepted, codes);
+}
+
+cpspec_status cpspec_accept_block(const float* target, const float* draft, int64_t vocabulary,
+                                  const cpspec_drafts* drafts, const int64_t* last, const uint64_t* seeds,
+                                  const uint32_t* frames, int64_t* accepted, int64_t* codes, cpspec_stream) {
+    const Round round{target, draft, vocabulary, drafts, seeds, frames, CPSPEC_BLOCK, nullptr, 0.0f};
+    return accept("cpspec_accept_block", round, last, accepted, codes);
+}
+
+cpspec_status cpspec_accept_coupled(const float* target, int64_t vocabulary, const cpspec_drafts* drafts,
+                                    const int64_t* last, const uint64_t* seeds, const uint32_t* frames,
+                                    float tolerance, int64_t* accepted, int64_t* codes, cpspec_stream) {
+    const Round round{target, nullptr, vocabulary, drafts, seeds, frames, CPSPEC_COUPLED, nullptr, tolerance};
+    return accept("cpspec_accept_coupled", round, last, accepted, codes);
 }
 
 cpspec_status cpspec_accept_commit(const float* target, const float* draft, int64_t vocabulary,
                                    const cpspec_drafts* drafts, const uint64_t* seeds, const uint32_t* frames,
                                    const void* hidden, int64_t hidden_count, const int64_t* first_hidden,
-                                   const cpspec_frame_state* state, int64_t* accepted, int64_t* commits,
-                                   cpspec_stream) {
+                                   const cpspec_frame_state* state, cpspec_rule rule, const float* margins,
+                                   float tolerance, int64_t* accepted, int64_t* commits, cpspec_stream) {
     constexpr const char* kName = "cpspec_accept_commit";
     begin_operation();
-    CPSPEC_CHECK(check_chains(kName, target, draft, vocabulary, drafts, seeds, frames));
+    const Round round{target, draft, vocabulary, drafts, seeds, frames, rule, margins, tolerance};
+    CPSPEC_CHECK(check_round(kName, round));
     CPSPEC_CHECK(check_state(kName, state));
     CPSPEC_CHECK(check_rows(kName, drafts, state));
     if (state->batch == 0) return CPSPEC_OK;
@@ -143,26 +146,14 @@ cpspec_status cpspec_accept_commit(const float* target, const float* draft, int6
     for (int64_t a = 0; a < drafts->sequences; ++a) {
         CPSPEC_CHECK(check_index(kName, "first_hidden", first_hidden[a], hidden_count - drafts->counts[a]));
     }
-    StackScratch stack;
-    const RowScratch scratch = stack.row();
     const size_t bytes = size_t(state->width) * element_bytes(state->dtype);
-    Chain chain{target, draft, drafts->codes, 0, vocabulary, 0, 0, 0};
-    for (int64_t a = 0; a < drafts->sequences; ++a) {
-        const int64_t row = drafts->rows[a];
-        chain.count = drafts->counts[a];
-        chain.last = state->last[row];
-        chain.seed = seeds[a];
-        chain.frame = frames[a];
-        const Outcome outcome = decide(chain, scratch);
-        accepted[a] = outcome.code < 0 ? -1 : outcome.accepted;
-        if (outcome.code >= 0) {
-            const int64_t source = first_hidden[a] + outcome.accepted;
-            commit(*state, row, chain.codes, outcome, static_cast<const char*>(hidden) + size_t(source) * bytes);
-            commits[row] = outcome.accepted + 1;
-        }
-        chain.target += (chain.count + 1) * vocabulary;
-        chain.draft += chain.count * vocabulary;
-        chain.codes += chain.count;
-    }
+    decide_each(
+        round, [&](int64_t a) { return state->last[drafts->rows[a]]; },
+        [&](int64_t a, const Chain& chain, Outcome outcome) {
+            accepted[a] = outcome.code == kWithoutMass ? -1 : outcome.accepted;
+            if (outcome.code == kWithoutMass) return;
+            const char* first = static_cast<const char*>(hidden) + size_t(first_hidden[a]) * bytes;
+            commits[drafts->rows[a]] = commit(*state, drafts->rows[a], chain, outcome, first);
+        });
     return CPSPEC_OK;
 }

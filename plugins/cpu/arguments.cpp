@@ -109,6 +109,37 @@ cpspec_status check_drafts(const char* operation, const cpspec_drafts* drafts, i
     return CPSPEC_OK;
 }
 
+cpspec_status check_trees(const char* operation, const cpspec_trees* trees) {
+    CPSPEC_CHECK(check_pointers(operation, {{"trees", trees}}));
+    CPSPEC_CHECK(check_size(operation, "trees->sequences", trees->sequences, 0));
+    if (trees->sequences == 0) return CPSPEC_OK;
+    CPSPEC_CHECK(check_pointers(operation, {{"trees->nodes", trees->nodes},
+                                            {"trees->parents", trees->parents},
+                                            {"trees->codes", trees->codes}}));
+    for (int64_t a = 0; a < trees->sequences; ++a) {
+        CPSPEC_CHECK(check_size(operation, "trees->nodes", trees->nodes[a], 1));
+        CPSPEC_CHECK(check_index(operation, "trees->nodes", trees->nodes[a], CPSPEC_MAX_TREE_NODES + 1));
+    }
+    const int64_t* parents = trees->parents;
+    for (int64_t a = 0; a < trees->sequences; ++a) {
+        for (int64_t node = 1; node < trees->nodes[a]; ++node) {
+            CPSPEC_CHECK(check_index(operation, "trees->parents", parents[node], node));
+        }
+        parents += trees->nodes[a];
+    }
+    return CPSPEC_OK;
+}
+
+cpspec_status check_rule(const char* operation, int rule) {
+    if (rule >= CPSPEC_REJECTION && rule <= CPSPEC_COUPLED) return CPSPEC_OK;
+    return fail(CPSPEC_INVALID_ARGUMENT, "%s: rule is %d, which is no cpspec_rule", operation, rule);
+}
+
+cpspec_status check_tolerance(const char* operation, float tolerance) {
+    if (tolerance >= 0.0f) return CPSPEC_OK;
+    return fail(CPSPEC_INVALID_ARGUMENT, "%s: tolerance is %g, it must be at least 0", operation, double(tolerance));
+}
+
 cpspec_status check_rows(const char* operation, const cpspec_drafts* drafts, const cpspec_frame_state* state) {
     if (drafts->sequences == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(operation, {{"drafts->rows", drafts->rows}, {"state->last", state->last}}));

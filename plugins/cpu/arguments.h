@@ -37,6 +37,12 @@ cpspec_status check_counts(const char* operation, const char* argument, const in
 // arrays of that length may be NULL where it is 0.
 cpspec_status check_drafts(const char* operation, const cpspec_drafts* drafts, int64_t vocabulary, int64_t* total);
 
+// Nodes and parents. `rows` and `codes` are not looked at.
+cpspec_status check_trees(const char* operation, const cpspec_trees* trees);
+
+cpspec_status check_rule(const char* operation, int rule);
+cpspec_status check_tolerance(const char* operation, float tolerance);
+
 // That every sequence stands in a row of the batch whose frame has room for its drafts and the code after them.
 cpspec_status check_rows(const char* operation, const cpspec_drafts* drafts, const cpspec_frame_state* state);
 

@@ -38,14 +38,17 @@ cpspec_status cpspec_filter(const void* logits, cpspec_dtype dtype, int64_t rows
 }
 
 cpspec_status cpspec_argmax(const void* logits, cpspec_dtype dtype, int64_t rows, int64_t vocabulary, int64_t* codes,
-                            int32_t* errors, cpspec_stream) {
+                            int32_t* errors, float* margins, cpspec_stream) {
     constexpr const char* kName = "cpspec_argmax";
     begin_operation();
     CPSPEC_CHECK(check_logits(kName, logits, dtype, rows, errors));
     CPSPEC_CHECK(check_size(kName, "vocabulary", vocabulary, 1));
     if (rows == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"codes", codes}}));
-    for (int64_t r = 0; r < rows; ++r) errors[r] = level().argmax(logits, dtype, r * vocabulary, vocabulary, &codes[r]);
+    for (int64_t r = 0; r < rows; ++r) {
+        errors[r] = level().argmax(logits, dtype, r * vocabulary, vocabulary, &codes[r],
+                                   margins ? margins + r : nullptr);
+    }
     return CPSPEC_OK;
 }
 

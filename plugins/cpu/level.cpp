@@ -30,7 +30,7 @@ void widen_row(const void* logits, cpspec_dtype dtype, int64_t begin, int64_t co
 }
 
 template <class Element>
-int32_t argmax_typed(const void* logits, int64_t begin, int64_t vocabulary, int64_t* code) {
+int32_t argmax_typed(const void* logits, int64_t begin, int64_t vocabulary, int64_t* code, float* margin) {
     const Element* row = static_cast<const Element*>(logits) + begin;
     const auto key_of = [row](int64_t i) { return rising_key(widen(row[i]) + 0.0f); };  // -0 and +0 tie
     KeyRange range{INT32_MAX, INT32_MIN};
@@ -40,19 +40,28 @@ int32_t argmax_typed(const void* logits, int64_t begin, int64_t vocabulary, int6
         range.highest = key > range.highest ? key : range.highest;
     }
     *code = -1;
+    if (margin) *margin = 0.0f;
     const int32_t error = row_error(range.lowest, range.highest);
     if (error) return error;
     int64_t i = 0;
     while (key_of(i) != range.highest) ++i;
     *code = i;
+    if (!margin) return error;
+    int32_t second = kKeyOfMinusInfinity;
+    for (int64_t other = 0; other < vocabulary; ++other) {
+        const int32_t key = key_of(other);
+        second = other != i && key > second ? key : second;
+    }
+    *margin = value_of_key(range.highest) - value_of_key(second);
     return error;
 }
 
-int32_t argmax_row(const void* logits, cpspec_dtype dtype, int64_t begin, int64_t vocabulary, int64_t* code) {
+int32_t argmax_row(const void* logits, cpspec_dtype dtype, int64_t begin, int64_t vocabulary, int64_t* code,
+                   float* margin) {
     switch (dtype) {
-        case CPSPEC_FLOAT16: return argmax_typed<Float16>(logits, begin, vocabulary, code);
-        case CPSPEC_BFLOAT16: return argmax_typed<BFloat16>(logits, begin, vocabulary, code);
-        default: return argmax_typed<float>(logits, begin, vocabulary, code);
+        case CPSPEC_FLOAT16: return argmax_typed<Float16>(logits, begin, vocabulary, code, margin);
+        case CPSPEC_BFLOAT16: return argmax_typed<BFloat16>(logits, begin, vocabulary, code, margin);
+        default: return argmax_typed<float>(logits, begin, vocabulary, code, margin);
     }
 }
 
@@ -98,8 +107,10 @@ const Level CPSPEC_JOIN(level_, CPSPEC_LEVEL) = {
     filter_row,
     spread_row,
     race_row,
+    best_row,
     support_row,
     residual_row,
+    residual_mass_row,
     argmax_row,
     grouped_heads,
     philox_rows,

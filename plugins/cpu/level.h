@@ -57,14 +57,25 @@ struct Level {
     // The winner of the race, -1 where no token has mass. Overwrites scratch.logits and scratch.words.
     int64_t (*race)(const Survivors& survivors, Noise noise, const RowScratch& scratch);
 
+    // The first of the race, best first; returns how many there are, up to `wanted`. `scores` may be NULL. Overwrites
+    // what race does.
+    int64_t (*best)(const Survivors& survivors, Noise noise, const RowScratch& scratch, int64_t wanted, int64_t* tokens,
+                    float* scores);
+
     // The tokens of a dense row that have mass, in scratch.survivor_index and scratch.weights.
     Survivors (*support)(const float* probabilities, int64_t vocabulary, const RowScratch& scratch);
 
-    // The tokens with p > q likewise, with p - q as their weight.
-    Survivors (*residual)(const float* target, const float* draft, int64_t vocabulary, const RowScratch& scratch);
+    // The tokens with b p > q likewise, with b p - q as their weight.
+    Survivors (*residual)(float joint, const float* target, const float* draft, int64_t vocabulary,
+                          const RowScratch& scratch);
 
-    // The lowest index of a row's maximum, -1 where it is faulty; returns a cpspec_row_error.
-    int32_t (*argmax)(const void* logits, cpspec_dtype dtype, int64_t begin, int64_t vocabulary, int64_t* code);
+    // The mass of b p - q where it is positive, as the filter counts mass.
+    uint64_t (*residual_mass)(float joint, const float* target, const float* draft, int64_t vocabulary);
+
+    // The lowest index of a row's maximum, -1 where it is faulty; returns a cpspec_row_error. `margin`, where it is
+    // given, becomes the gap to the second best.
+    int32_t (*argmax)(const void* logits, cpspec_dtype dtype, int64_t begin, int64_t vocabulary, int64_t* code,
+                      float* margin);
 
     // cpspec_grouped_heads for the vocabulary rows [begin, end) of every head; arguments are checked.
     void (*heads)(const cpspec_heads& heads, const cpspec_head_rows& rows, int64_t begin, int64_t end, float* logits);

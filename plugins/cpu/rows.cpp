@@ -2,22 +2,11 @@
 #include <cstring>
 
 #include "../core/narrow.h"
-#include "arguments.h"
-#include "sizes.h"
+#include "tables.h"
 
 using namespace cpspec;
 
 namespace {
-
-const char* table_row(const cpspec_tables& tables, int64_t table, int64_t code) {
-    const size_t bytes = size_t(tables.width) * element_bytes(tables.dtype);
-    return static_cast<const char*>(tables.tables[table]) + size_t(code) * bytes;
-}
-
-cpspec_status check_code(const char* operation, const cpspec_tables& tables, int64_t table, int64_t code) {
-    CPSPEC_CHECK(check_index(operation, "table_ids", table, tables.count));
-    return check_index(operation, "codes", code, tables.rows[table]);
-}
 
 template <class Element>
 void sum_rows(const cpspec_tables& tables, const int64_t* codes, float* sum) {

@@ -7,51 +7,69 @@ using namespace cpspec;
 
 namespace {
 
-cpspec_status check_rejection(const char* operation, const Rejection& rejection, int64_t vocabulary,
-                              const cpspec_drafts* drafts) {
+cpspec_status check_round(const char* operation, const Round& round, int64_t vocabulary, const cpspec_drafts* drafts) {
     CPSPEC_CHECK(check_vocabulary(operation, vocabulary));
+    CPSPEC_CHECK(check_rule(operation, round.rule));
+    CPSPEC_CHECK(check_tolerance(operation, round.tolerance));
     CPSPEC_CHECK(check_drafts_on_device(operation, drafts));
     if (drafts->sequences == 0) return CPSPEC_OK;
-    return check_pointers(operation, {{"target", rejection.target},
-                                      {"seeds", rejection.seeds},
-                                      {"frames", rejection.frames}});
+    return check_pointers(operation, {{"target", round.target}, {"seeds", round.seeds}, {"frames", round.frames}});
+}
+
+cpspec_status accept(const char* operation, const Round& round, int64_t vocabulary, const cpspec_drafts* drafts,
+                     const int64_t* last, int64_t* accepted, int64_t* codes, cpspec_stream stream) {
+    begin_operation();
+    CPSPEC_CHECK(check_round(operation, round, vocabulary, drafts));
+    if (drafts->sequences == 0) return CPSPEC_OK;
+    CPSPEC_CHECK(check_pointers(operation, {{"last", last}, {"accepted", accepted}, {"codes", codes}}));
+    return enqueue({operation, drafts->sequences, 0, stream}, accept_sequences, round, *drafts, last, accepted, codes);
 }
 
 }  // namespace
 
-cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* drafts, int64_t* accepted,
-                                   int64_t* codes, cpspec_stream stream) {
+cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* drafts, const float* margins,
+                                   float tolerance, int64_t* accepted, int64_t* codes, cpspec_stream stream) {
     constexpr const char* kName = "cpspec_accept_greedy";
     begin_operation();
+    CPSPEC_CHECK(check_tolerance(kName, tolerance));
     CPSPEC_CHECK(check_drafts_on_device(kName, drafts));
     if (drafts->sequences == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"targets", targets}, {"accepted", accepted}, {"codes", codes}}));
-    return enqueue({kName, drafts->sequences, 0, stream}, accept_greedy_sequences, targets, *drafts, accepted, codes);
+    return enqueue({kName, drafts->sequences, 0, stream}, accept_greedy_sequences, targets, *drafts, margins, tolerance,
+                   accepted, codes);
 }
 
 cpspec_status cpspec_accept_rejection(const float* target, const float* draft, int64_t vocabulary,
                                       const cpspec_drafts* drafts, const int64_t* last, const uint64_t* seeds,
                                       const uint32_t* frames, int64_t* accepted, int64_t* codes,
                                       cpspec_stream stream) {
-    constexpr const char* kName = "cpspec_accept_rejection";
-    begin_operation();
-    const Rejection rejection{target, draft, int(vocabulary), seeds, frames};
-    CPSPEC_CHECK(check_rejection(kName, rejection, vocabulary, drafts));
-    if (drafts->sequences == 0) return CPSPEC_OK;
-    CPSPEC_CHECK(check_pointers(kName, {{"last", last}, {"accepted", accepted}, {"codes", codes}}));
-    return enqueue({kName, drafts->sequences, 0, stream}, accept_rejection_sequences, rejection, *drafts, last,
-                   accepted, codes);
+    const Round round{target, draft, int(vocabulary), seeds, frames, CPSPEC_REJECTION, nullptr, 0.0f};
+    return accept("cpspec_accept_rejection", round, vocabulary, drafts, last, accepted, codes, stream);
+}
+
+cpspec_status cpspec_accept_block(const float* target, const float* draft, int64_t vocabulary,
+                                  const cpspec_drafts* drafts, const int64_t* last, const uint64_t* seeds,
+                                  const uint32_t* frames, int64_t* accepted, int64_t* codes, cpspec_stream stream) {
+    const Round round{target, draft, int(vocabulary), seeds, frames, CPSPEC_BLOCK, nullptr, 0.0f};
+    return accept("cpspec_accept_block", round, vocabulary, drafts, last, accepted, codes, stream);
+}
+
+cpspec_status cpspec_accept_coupled(const float* target, int64_t vocabulary, const cpspec_drafts* drafts,
+                                    const int64_t* last, const uint64_t* seeds, const uint32_t* frames,
+                                    float tolerance, int64_t* accepted, int64_t* codes, cpspec_stream stream) {
+    const Round round{target, nullptr, int(vocabulary), seeds, frames, CPSPEC_COUPLED, nullptr, tolerance};
+    return accept("cpspec_accept_coupled", round, vocabulary, drafts, last, accepted, codes, stream);
 }
 
 cpspec_status cpspec_accept_commit(const float* target, const float* draft, int64_t vocabulary,
                                    const cpspec_drafts* drafts, const uint64_t* seeds, const uint32_t* frames,
                                    const void* hidden, int64_t hidden_count, const int64_t* first_hidden,
-                                   const cpspec_frame_state* state, int64_t* accepted, int64_t* commits,
-                                   cpspec_stream stream) {
+                                   const cpspec_frame_state* state, cpspec_rule rule, const float* margins,
+                                   float tolerance, int64_t* accepted, int64_t* commits, cpspec_stream stream) {
     constexpr const char* kName = "cpspec_accept_commit";
     begin_operation();
-    const Rejection rejection{target, draft, int(vocabulary), seeds, frames};
-    CPSPEC_CHECK(check_rejection(kName, rejection, vocabulary, drafts));
+    const Round round{target, draft, int(vocabulary), seeds, frames, rule, margins, tolerance};
+    CPSPEC_CHECK(check_round(kName, round, vocabulary, drafts));
     CPSPEC_CHECK(check_state(kName, state));
     if (state->batch == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"commits", commits}}));
@@ -65,7 +83,7 @@ cpspec_status cpspec_accept_commit(const float* target, const float* draft, int6
                                             {"state->context", state->context}}));
     }
     const Verified verified{static_cast<const char*>(hidden), hidden_count, first_hidden};
-    return enqueue({kName, drafts->sequences + 1, 0, stream}, accept_and_commit, rejection, *drafts, verified, *state,
+    return enqueue({kName, drafts->sequences + 1, 0, stream}, accept_and_commit, round, *drafts, verified, *state,
                    accepted, commits);
 }
 

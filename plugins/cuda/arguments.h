@@ -23,6 +23,15 @@ inline cpspec_status check_drafts_on_device(const char* operation, const cpspec_
     return check_pointers(operation, {{"drafts->counts", drafts->counts}});
 }
 
+inline cpspec_status check_trees_on_device(const char* operation, const cpspec_trees* trees) {
+    CPSPEC_CHECK(check_pointers(operation, {{"trees", trees}}));
+    CPSPEC_CHECK(check_size(operation, "trees->sequences", trees->sequences, 0));
+    if (trees->sequences == 0) return CPSPEC_OK;
+    return check_pointers(operation, {{"trees->nodes", trees->nodes},
+                                      {"trees->parents", trees->parents},
+                                      {"trees->codes", trees->codes}});
+}
+
 // Calls `call` with a value of the element type that `dtype` stands for; it was checked.
 template <class Call>
 cpspec_status with_element(cpspec_dtype dtype, Call call) {

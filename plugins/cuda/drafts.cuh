@@ -1,4 +1,4 @@
-// Where the slots of a sequence lie in a flat ragged batch.
+// Where the slots of a sequence, or the nodes of its tree, lie in a flat ragged batch.
 #pragma once
 
 #include "cpspec/kernels.h"
@@ -33,15 +33,28 @@ struct Sequence {
     int64_t index, begin, count;  // its drafts are the slots [begin, begin + count)
 };
 
-// The sequence that stands in a row of the batch.
-__device__ inline Sequence sequence_of_row(const cpspec_drafts& drafts, int64_t row, BlockScratch& scratch) {
+// The sequence that stands in a row of the batch, -1 where none does.
+__device__ inline int64_t sequence_in_row(const int64_t* rows, int64_t sequences, int64_t row, BlockScratch& scratch) {
     uint64_t found = 0;
-    for (int64_t a = threadIdx.x; a < drafts.sequences; a += blockDim.x)
-        if (drafts.rows[a] == row) found = uint64_t(a) + 1;
-    found = block_reduce(found, Largest(), scratch);
-    if (!found) return {false, 0, 0, 0};
-    const int64_t index = int64_t(found) - 1;
+    for (int64_t a = threadIdx.x; a < sequences; a += blockDim.x)
+        if (rows[a] == row) found = uint64_t(a) + 1;
+    return int64_t(block_reduce(found, Largest(), scratch)) - 1;
+}
+
+__device__ inline Sequence sequence_of_row(const cpspec_drafts& drafts, int64_t row, BlockScratch& scratch) {
+    const int64_t index = sequence_in_row(drafts.rows, drafts.sequences, row, scratch);
+    if (index < 0) return {false, 0, 0, 0};
     return {true, index, begin_of(drafts, index, scratch), count_of(drafts, index)};
+}
+
+// How many nodes a sequence has; a count that cannot be one is 0.
+__device__ __forceinline__ int64_t node_count(const cpspec_trees& trees, int64_t sequence) {
+    return count_of(trees.nodes, sequence, trees.codes, CPSPEC_MAX_TREE_NODES);
+}
+
+// Where a sequence's nodes begin.
+__device__ inline int64_t first_node(const cpspec_trees& trees, int64_t sequence, BlockScratch& scratch) {
+    return begin_of([&](int64_t a) { return node_count(trees, a); }, sequence, scratch);
 }
 
 }  // namespace cpspec

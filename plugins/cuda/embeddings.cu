@@ -47,3 +47,21 @@ cpspec_status cpspec_build_verify_input(const cpspec_frame_state* state, const c
     return enqueue({kName, state->batch * positions, 0, stream}, build_verify_rows, *state, *drafts, *tables,
                    positions, fed, static_cast<char*>(embeddings));
 }
+
+cpspec_status cpspec_build_tree_input(const cpspec_frame_state* state, const cpspec_trees* trees,
+                                      const cpspec_tables* tables, int64_t positions, int64_t* fed, void* embeddings,
+                                      cpspec_stream stream) {
+    constexpr const char* kName = "cpspec_build_tree_input";
+    begin_operation();
+    CPSPEC_CHECK(check_state(kName, state));
+    CPSPEC_CHECK(check_tables(kName, tables));
+    CPSPEC_CHECK(check_size(kName, "positions", positions, 1));
+    CPSPEC_CHECK(check_trees_on_device(kName, trees));
+    if (trees->sequences > 0) CPSPEC_CHECK(check_pointers(kName, {{"trees->rows", trees->rows}}));
+    if (state->batch == 0) return CPSPEC_OK;
+    CPSPEC_CHECK(check_pointers(kName, {{"state->codes", state->codes},
+                                        {"state->last", state->last},
+                                        {"embeddings", embeddings}}));
+    return enqueue({kName, state->batch * positions, 0, stream}, build_tree_rows, *state, *trees, *tables, positions,
+                   fed, static_cast<char*>(embeddings));
+}

@@ -42,6 +42,41 @@ build_verify_rows(cpspec_frame_state state, cpspec_drafts drafts, cpspec_tables 
     if (fed && threadIdx.x == 0) fed[blockIdx.x] = embedding ? code : 0;
 }
 
+// Depth of a node below the root, -1 where its ancestors do not lead there.
+__device__ inline int64_t depth_of_node(const int64_t* parents, int64_t node) {
+    int64_t depth = 0;
+    while (node > 0) {
+        const int64_t parent = parents[node];
+        if (!in_range(parent, node)) return -1;
+        node = parent;
+        ++depth;
+    }
+    return depth;
+}
+
+// One block per row of the batch and position, which holds the node of that number.
+__global__ void __launch_bounds__(kMaxBlockThreads)
+build_tree_rows(cpspec_frame_state state, cpspec_trees trees, cpspec_tables tables, int64_t positions, int64_t* fed,
+                char* embeddings) {
+    CPSPEC_SHARED(BlockScratch, scratch);
+    const int64_t row = blockIdx.x / positions, node = blockIdx.x % positions;
+    const int64_t a = sequence_in_row(trees.rows, trees.sequences, row, scratch);
+    const void* embedding = nullptr;
+    int64_t code = 0;
+    const int64_t first = a < 0 ? 0 : first_node(trees, a, scratch);
+    if (a >= 0 && node < node_count(trees, a)) {
+        const int64_t last = state.last[row], depth = depth_of_node(trees.parents + first, node);
+        if (node > 0)
+            code = trees.codes[first + node];
+        else
+            code = in_range(last, state.groups) ? state.codes[row * state.groups + last] : -1;
+        if (depth >= 0) embedding = embedding_of(tables, last + depth, code);
+    }
+    const int64_t bytes = tables.width * element_bytes(tables.dtype);
+    copy_bytes(embeddings + int64_t(blockIdx.x) * bytes, embedding, bytes);
+    if (fed && threadIdx.x == 0) fed[blockIdx.x] = embedding ? code : 0;
+}
+
 // One block per row of the batch and piece of its width; summed in float32, in the order of the tables.
 template <class Element>
 __global__ void __launch_bounds__(kMaxBlockThreads)

@@ -23,7 +23,7 @@ cpspec_status cpspec_filter(const void* logits, cpspec_dtype dtype, int64_t rows
 }
 
 cpspec_status cpspec_argmax(const void* logits, cpspec_dtype dtype, int64_t rows, int64_t vocabulary, int64_t* codes,
-                            int32_t* errors, cpspec_stream stream) {
+                            int32_t* errors, float* margins, cpspec_stream stream) {
     constexpr const char* kName = "cpspec_argmax";
     begin_operation();
     CPSPEC_CHECK(check_logits(kName, logits, dtype, rows, vocabulary, errors));
@@ -32,7 +32,7 @@ cpspec_status cpspec_argmax(const void* logits, cpspec_dtype dtype, int64_t rows
     return with_element(dtype, [&](auto element) {
         using Element = decltype(element);
         return enqueue({kName, rows, 0, stream}, argmax_rows<Element>, static_cast<const Element*>(logits), vocabulary,
-                       codes, errors);
+                       codes, errors, margins);
     });
 }
 

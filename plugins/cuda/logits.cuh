@@ -45,22 +45,23 @@ draw_talker_rows(const Element* logits, int vocabulary, TalkerRows talker, cpspe
 
 template <class Element>
 __global__ void __launch_bounds__(kMaxBlockThreads)
-argmax_rows(const Element* logits, int64_t vocabulary, int64_t* codes, int32_t* errors) {
+argmax_rows(const Element* logits, int64_t vocabulary, int64_t* codes, int32_t* errors, float* margins) {
     CPSPEC_SHARED(BlockScratch, scratch);
     const Element* row = logits + int64_t(blockIdx.x) * vocabulary;
-    uint64_t extremes = 0, best = 0;
+    uint64_t extremes = 0;
+    TopTwo top{0, 0};
     for (int64_t i = threadIdx.x; i < vocabulary; i += blockDim.x) {
         const float logit = widen(row[i]);
-        const uint64_t own = contender(logit, uint32_t(i));
         extremes = LargestHalves()(extremes, extremes_of(rising_key(logit)));
-        best = Largest()(best, own);
+        top.add(contender(logit, uint32_t(i)));
     }
     extremes = block_reduce(extremes, LargestHalves(), scratch);
-    best = block_reduce(best, Largest(), scratch);
+    top = block_top_two(top, scratch);
     if (threadIdx.x != 0) return;
     const int32_t error = row_error(lowest_of(extremes), highest_of(extremes));
-    codes[blockIdx.x] = error ? -1 : winner_of(best);
+    codes[blockIdx.x] = error ? -1 : winner_of(top.best);
     errors[blockIdx.x] = error;
+    if (margins) margins[blockIdx.x] = error ? 0.0f : top.gap();
 }
 
 __global__ void __launch_bounds__(kMaxBlockThreads)

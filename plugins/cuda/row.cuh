@@ -87,35 +87,68 @@ CPSPEC_HD uint32_t lane_of(const Words4& words, int lane) {
     return lane == 0 ? words.w0 : lane == 1 ? words.w1 : lane == 2 ? words.w2 : words.w3;
 }
 
-// The best contender among the four tokens that share a block of random words.
-CPSPEC_HD uint64_t best_of_quad(const float* probabilities, uint32_t quad, Noise noise) {
-    uint64_t best = 0;
+// The score of a contender, -inf of none.
+CPSPEC_HD float score_of(uint64_t contender) {
+    return value_of_key(contender ? int32_t(uint32_t(contender >> 32) ^ 0x80000000u) : kKeyOfMinusInfinity);
+}
+
+// The contenders among the four tokens that share a block of random words; `each` learns of them in turn.
+template <class Each>
+CPSPEC_HD void race_quad(const float* probabilities, uint32_t quad, Noise noise, const Each& each) {
     bool any = false;
     for (int lane = 0; lane < 4; ++lane) any |= probabilities[lane] > 0.0f;
-    if (!any) return best;
+    if (!any) return;
     const Words4 words = quad_words(noise, quad);
     for (int lane = 0; lane < 4; ++lane) {
         if (!(probabilities[lane] > 0.0f)) continue;
         const float score = race_score(probabilities[lane], lane_of(words, lane));
-        const uint64_t own = contender(score, 4 * quad + uint32_t(lane));
-        best = own > best ? own : best;
+        each(contender(score, 4 * quad + uint32_t(lane)));
     }
+}
+
+CPSPEC_HD uint64_t best_of_quad(const float* probabilities, uint32_t quad, Noise noise) {
+    uint64_t best = 0;
+    race_quad(probabilities, quad, noise, [&](uint64_t own) { best = own > best ? own : best; });
     return best;
 }
 
-// The block's best contender of a race over `probability(i)`, 0 where nothing has mass.
-template <class Probability>
-__device__ uint64_t race(const Probability& probability, int vocabulary, Noise noise, BlockScratch& scratch) {
-    uint64_t best = 0;
+// A thread's share of a race over `probability.at(i)`.
+template <class Probability, class Each>
+__device__ void race_share(const Probability& probability, int vocabulary, Noise noise, const Each& each) {
     for (int quad = int(threadIdx.x); 4 * quad < vocabulary; quad += int(blockDim.x)) {
         float own[4];
         for (int lane = 0; lane < 4; ++lane) {
             const int i = 4 * quad + lane;
             own[lane] = i < vocabulary ? probability.at(i) : 0.0f;
         }
-        best = Largest()(best, best_of_quad(own, uint32_t(quad), noise));
+        race_quad(own, uint32_t(quad), noise, each);
     }
+}
+
+// The block's best contender of a race, 0 where nothing has mass.
+template <class Probability>
+__device__ uint64_t race(const Probability& probability, int vocabulary, Noise noise, BlockScratch& scratch) {
+    uint64_t best = 0;
+    race_share(probability, vocabulary, noise, [&](uint64_t own) { best = own > best ? own : best; });
     return block_reduce(best, Largest(), scratch);
+}
+
+// Two contenders; 0 stands for none.
+struct TopTwo {
+    uint64_t best, second;
+    __device__ void add(uint64_t own) {
+        const uint64_t lesser = own < best ? own : best;
+        best = own < best ? best : own;
+        second = lesser > second ? lesser : second;
+    }
+    // +inf where there is no second one.
+    __device__ float gap() const { return score_of(best) - score_of(second); }
+};
+
+// The block's two best, of those of its threads.
+__device__ inline TopTwo block_top_two(const TopTwo& own, BlockScratch& scratch) {
+    const uint64_t best = block_reduce(own.best, Largest(), scratch);
+    return {best, block_reduce(own.best == best ? own.second : own.best, Largest(), scratch)};
 }
 
 // What becomes of a row: dense probabilities, and a code where `codes` is given.
@@ -124,7 +157,6 @@ struct RowOutput {
     int64_t* codes;        // [R] or null
     int32_t* errors;       // [R]
 };
-
 
 // Filters row `row`, and draws from it where `output.codes` is given. `distances` is shared memory [vocabulary].
 template <class Logits>

@@ -36,7 +36,7 @@
 #endif
 
 /* Grows whenever a function or a structure changes. */
-#define CPSPEC_ABI_VERSION 1
+#define CPSPEC_ABI_VERSION 2
 
 /* The CodePredictor's and the Talker's operations keep one row in a GPU's shared memory. */
 #define CPSPEC_MAX_VOCABULARY 4096
@@ -63,6 +63,22 @@ typedef enum cpspec_row_error {
     CPSPEC_ROW_NOT_FINITE = 1, /* NaN or +inf, in the logits or after the temperature */
     CPSPEC_ROW_ALL_MASKED = 2  /* every logit is -inf */
 } cpspec_row_error;
+
+/* How drafts are accepted; core/accept.h has the formulas. Rows of which one token has all the mass (greedy ones) are
+ * decided alike under each. */
+typedef enum cpspec_rule {
+    CPSPEC_REJECTION = 0, /* draft by draft (Leviathan et al., arXiv 2211.17192) */
+    CPSPEC_BLOCK = 1,     /* jointly (Sun et al., arXiv 2403.10444) */
+    CPSPEC_COUPLED = 2    /* the target's own draws, with the target's noise (arXiv 2408.07978) */
+} cpspec_rule;
+
+/* The guard. Where a pass of many rows may round otherwise than a pass of one, a code that is decided by a hair could
+ * come out differently with and without drafts. So a verified row whose two best candidates lie closer than a
+ * tolerance decides nothing: the drafts before it stand, this stands in the place of its code, and the caller decides
+ * it from a pass of one row. Rows are looked at in order, the guard before the match. A tolerance of 0 guards nothing.
+ * Greedy rows are judged by the gap of their logits (cpspec_argmax writes it; the probabilities of such a row do not
+ * show it), coupled ones by the gap of their perturbed log-probabilities. */
+#define CPSPEC_GUARDED (-2)
 
 /* A cudaStream_t of the CUDA library. */
 typedef void* cpspec_stream;
@@ -132,6 +148,21 @@ typedef struct cpspec_drafts {
     int64_t sequences;     /* A */
 } cpspec_drafts;
 
+/* Trees of drafts. A node stands for a code that is fed, and its row decides the code after it. Node 0 of a sequence is
+ * its root, the last committed code; a node at depth d below it decides c_(m+1+d). A count lies in
+ * [1, CPSPEC_MAX_TREE_NODES]. */
+typedef struct cpspec_trees {
+    const int64_t* rows;    /* [A], the row of the batch in which sequence a stands; all different */
+    const int64_t* nodes;   /* [A], nodes of each sequence */
+    const int64_t* parents; /* [sum(nodes)], an index within the sequence, smaller than the node's own; the root's is
+                             * not read */
+    const int64_t* codes;   /* [sum(nodes)], siblings hold different ones; -1 where a node does not exist; the root's is
+                             * not read */
+    int64_t sequences;      /* A */
+} cpspec_trees;
+
+#define CPSPEC_MAX_TREE_NODES 1024
+
 /* Where each row of the batch stands inside its frame. */
 typedef struct cpspec_frame_state {
     int64_t* codes; /* [batch, groups], committed codes */
@@ -152,14 +183,24 @@ CPSPEC_API cpspec_status cpspec_filter(const void* logits, cpspec_dtype dtype, i
                                        const cpspec_filter_rows* filters, float* probabilities, int32_t* errors,
                                        cpspec_stream stream);
 
-/* The lowest index of each row's maximum, -1 where the row is faulty. Any vocabulary. */
+/* The lowest index of each row's maximum, -1 where the row is faulty. Any vocabulary.
+ *   margins  float [R] or NULL: the gap between the two best logits, +inf where only one is above -inf, 0 where the row
+ *            is faulty */
 CPSPEC_API cpspec_status cpspec_argmax(const void* logits, cpspec_dtype dtype, int64_t rows, int64_t vocabulary,
-                                       int64_t* codes, int32_t* errors, cpspec_stream stream);
+                                       int64_t* codes, int32_t* errors, float* margins, cpspec_stream stream);
 
 /* argmax over the support of log p(v) + g(v), g Gumbel noise; -1 where a row has no mass. Rows need not sum to 1.
  * UNSUPPORTED above CPSPEC_MAX_VOCABULARY. */
 CPSPEC_API cpspec_status cpspec_draw(const float* probabilities, int64_t rows, int64_t vocabulary,
                                      const cpspec_noise_rows* noise, int64_t* codes, cpspec_stream stream);
+
+/* The first `widths[r]` of each row's race, best first; cpspec_draw gives the first. -1 beyond the width and beyond the
+ * support. UNSUPPORTED above CPSPEC_MAX_VOCABULARY.
+ *   widths      int64 [R], 1 to `most`; on a device others are cut to that
+ *   candidates  int64 [R, most] */
+CPSPEC_API cpspec_status cpspec_draw_candidates(const float* probabilities, int64_t rows, int64_t vocabulary,
+                                                const int64_t* widths, int64_t most, const cpspec_noise_rows* noise,
+                                                int64_t* candidates, cpspec_stream stream);
 
 /* The Talker's c0: repetition penalty over seen codes, suppression, EOS ban, filter, draw with the Talker's stream
  * (purpose 4, depth 0). codes is -1 where a row is faulty. UNSUPPORTED above CPSPEC_MAX_VOCABULARY.
@@ -216,13 +257,23 @@ CPSPEC_API cpspec_status cpspec_build_verify_input(const cpspec_frame_state* sta
                                                    const cpspec_tables* tables, int64_t positions, int64_t* fed,
                                                    void* embeddings, cpspec_stream stream);
 
+/* The same for trees: row b, position j is the embedding of node j of the sequence in row b, from the table of its
+ * depth. Zeros, and 0 in `fed`, where there is no such node.
+ *   positions   S, at least max(nodes) */
+CPSPEC_API cpspec_status cpspec_build_tree_input(const cpspec_frame_state* state, const cpspec_trees* trees,
+                                                 const cpspec_tables* tables, int64_t positions, int64_t* fed,
+                                                 void* embeddings, cpspec_stream stream);
+
 /* Accept drafts while they equal the target's argmax.
- *   targets  int64 [sum(counts + 1)]
- *   accepted int64 [A], how many drafts stand
- *   codes    int64 [A], the code that follows them
+ *   targets   int64 [sum(counts + 1)]
+ *   margins   float [sum(counts + 1)], what cpspec_argmax wrote, or NULL where nothing is guarded
+ *   tolerance of margins
+ *   accepted  int64 [A], how many drafts stand
+ *   codes     int64 [A], the code that follows them, or CPSPEC_GUARDED
  * drafts->rows is not read and may be NULL. */
-CPSPEC_API cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* drafts, int64_t* accepted,
-                                              int64_t* codes, cpspec_stream stream);
+CPSPEC_API cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* drafts, const float* margins,
+                                              float tolerance, int64_t* accepted, int64_t* codes,
+                                              cpspec_stream stream);
 
 /* Rejection sampling of a draft chain (Leviathan et al., arXiv 2211.17192): keep x while u * q(x) < p(x); at the
  * first rejection draw from max(p - q, 0), or from p where that has no mass; if all stand draw the bonus from the
@@ -238,17 +289,54 @@ CPSPEC_API cpspec_status cpspec_accept_rejection(const float* target, const floa
                                                  const uint64_t* seeds, const uint32_t* frames, int64_t* accepted,
                                                  int64_t* codes, cpspec_stream stream);
 
-/* cpspec_accept_rejection, then commit: the accepted drafts and the code after them enter state->codes, last grows
- * by accepted + 1, and hidden row first_hidden[a] + accepted[a] becomes the context row. A sequence from which
- * nothing can be drawn is left as it was and gets accepted = -1.
+/* Block verification (Sun et al., arXiv 2403.10444): drafts are accepted jointly. Arguments, uniforms and noise are
+ * those of cpspec_accept_rejection. */
+CPSPEC_API cpspec_status cpspec_accept_block(const float* target, const float* draft, int64_t vocabulary,
+                                             const cpspec_drafts* drafts, const int64_t* last, const uint64_t* seeds,
+                                             const uint32_t* frames, int64_t* accepted, int64_t* codes,
+                                             cpspec_stream stream);
+
+/* Gumbel coupling (arXiv 2408.07978): the code of slot t is the draw from its p with the target's noise of its depth,
+ * which the autoregressive loop takes too; go on while the drafts are these codes. So the codes do not depend on what
+ * was drafted. codes is CPSPEC_GUARDED or -1 as above. UNSUPPORTED above CPSPEC_MAX_VOCABULARY.
+ *   tolerance  of the gap between the two best perturbed log-probabilities (+inf where one token has all the mass) */
+CPSPEC_API cpspec_status cpspec_accept_coupled(const float* target, int64_t vocabulary, const cpspec_drafts* drafts,
+                                               const int64_t* last, const uint64_t* seeds, const uint32_t* frames,
+                                               float tolerance, int64_t* accepted, int64_t* codes,
+                                               cpspec_stream stream);
+
+/* cpspec_accept_coupled down a tree: go to the child that holds the code, while there is one. trees->rows is not read
+ * and may be NULL.
+ *   target        float [sum(nodes), V], p of every node
+ *   margins       float [sum(nodes)] or NULL, as for cpspec_accept_commit
+ *   most          D, the longest path
+ *   path          int64 [A, D], the visited nodes, the root first; -1 beyond them
+ *   path_lengths  int64 [A], how many; one fewer drafts stand. 0 on a device where a sequence has no nodes
+ *   codes         int64 [A, D], the code that each visited node decided, the last CPSPEC_GUARDED where it is guarded and
+ *                 -1 where it has no mass; -1 beyond them */
+CPSPEC_API cpspec_status cpspec_accept_tree(const float* target, int64_t vocabulary, const cpspec_trees* trees,
+                                            const int64_t* last, const uint64_t* seeds, const uint32_t* frames,
+                                            const float* margins, float tolerance, int64_t most, int64_t* path,
+                                            int64_t* path_lengths, int64_t* codes, cpspec_stream stream);
+
+/* cpspec_accept_rejection, _block or _coupled, then commit: the accepted drafts and the code after them enter
+ * state->codes, last grows by accepted + 1, and hidden row first_hidden[a] + accepted[a] becomes the context row. A
+ * guarded sequence commits its accepted drafts alone: last grows by accepted, and the hidden row before that one
+ * becomes the context row; with no accepted draft it is left as it was. A sequence from which nothing can be drawn is
+ * left as it was and gets accepted = -1.
+ *   draft        not read under CPSPEC_COUPLED and may be NULL then
  *   hidden       [hidden_count, width] in the state's dtype: the rows of the verify pass
  *   first_hidden int64 [A]
+ *   margins      float [sum(counts + 1)] or NULL: guards rows under every rule. For greedy rows what cpspec_argmax wrote
+ *                of their logits, +inf for the others
+ *   tolerance    of margins, and under CPSPEC_COUPLED of the gap between the two best perturbed log-probabilities
  *   accepted     int64 [A]
  *   commits      int64 [batch], codes committed per row of the batch, 0 for rows in no sequence */
 CPSPEC_API cpspec_status cpspec_accept_commit(const float* target, const float* draft, int64_t vocabulary,
                                               const cpspec_drafts* drafts, const uint64_t* seeds,
                                               const uint32_t* frames, const void* hidden, int64_t hidden_count,
                                               const int64_t* first_hidden, const cpspec_frame_state* state,
+                                              cpspec_rule rule, const float* margins, float tolerance,
                                               int64_t* accepted, int64_t* commits, cpspec_stream stream);
 
 /* Bring the KV rows of an accepted path together: in every cache, slot sources[i] of sequence a's batch row is

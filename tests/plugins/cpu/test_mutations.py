@@ -26,15 +26,15 @@ class Mutation:
 MUTATIONS = [
     Mutation(
         "a slot is scored with the row after it",
-        "cpu/accept.cpp",
-        "keeps_draft(uniform, chain.target[at], chain.draft[at])",
-        "keeps_draft(uniform, chain.target[at + chain.vocabulary], chain.draft[at])",
+        "cpu/decide.cpp",
+        "keeps_draft(accept_uniform(chain, t), chain.target[at], chain.draft[at])",
+        "keeps_draft(accept_uniform(chain, t), chain.target[at + chain.vocabulary], chain.draft[at])",
         "test_acceptance.py",
     ),
     Mutation(
         "a rejection draws from p and not from the residual",
-        "cpu/accept.cpp",
-        "level().residual(target, draft, chain.vocabulary, scratch)",
+        "cpu/decide.cpp",
+        "level().residual(standing.joint, target, draft, chain.vocabulary, scratch)",
         "level().support(target, chain.vocabulary, scratch)",
         "test_acceptance.py",
     ),
@@ -63,9 +63,9 @@ MORE_MUTATIONS = [
     ),
     Mutation(
         "the residual has the target's noise",
-        "cpu/accept.cpp",
-        "round_stream_word(kResidualNoise, depth, uint32_t(chain.last))",
-        "stream_word(kTargetNoise, depth)",
+        "cpu/decide.cpp",
+        "level().race(from, round_noise(chain, kResidualNoise, standing.count), scratch)",
+        "level().race(from, target_noise(chain.seed, chain.frame, chain.last, standing.count), scratch)",
         "test_acceptance.py",
     ),
     Mutation(
@@ -113,8 +113,8 @@ MORE_MUTATIONS = [
     Mutation(
         "the context is the row of the code before",
         "cpu/accept.cpp",
-        "const int64_t source = first_hidden[a] + outcome.accepted;",
-        "const int64_t source = first_hidden[a] + (outcome.accepted ? outcome.accepted - 1 : 0);",
+        "hidden + size_t(committed - 1) * bytes",
+        "hidden + size_t(committed > 1 ? committed - 2 : 0) * bytes",
         "test_rows.py",
     ),
     Mutation(
