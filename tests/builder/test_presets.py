@@ -67,7 +67,7 @@ def test_the_presets_we_ship_fit_both_flavours_of_tensorrt(name: str, monkeypatc
     for backend in ("tensorrt", "tensorrt-rtx"):
         settings = check_options(options, backend)
         assert settings is not None
-        assert settings.workspace_bytes is not None
+        assert settings.workspace_bytes is None, "code2wav needs more than it is easy to guess"
 
 
 @pytest.mark.parametrize(
