@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from types import FrameType, TracebackType
 from typing import Any, Protocol
 
 
@@ -31,11 +34,40 @@ class SilentListener:
         """Nothing."""
 
 
-def monitor(trt: Any, listener: BuildListener) -> Any | None:
+class Interrupts:
+    """Holds Ctrl-C back while TensorRT runs, as a context manager, and raises it at the end.
+
+    Python would raise KeyboardInterrupt in whatever callback runs at that moment, and TensorRT swallows exceptions of
+    callbacks: the build would go on. Only the main thread is told of signals; elsewhere nothing is held back.
+
+    Attributes:
+        seen: whether Ctrl-C came.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has come yet."""
+        self.seen = False
+        self._earlier: Any = None
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._earlier = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, tb: TracebackType | None) -> None:
+        if self._earlier is not None:
+            signal.signal(signal.SIGINT, self._earlier)
+        if self.seen:
+            raise KeyboardInterrupt  # instead of the failure that stopping has caused
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.seen = True
+
+
+def monitor(trt: Any, listener: BuildListener, interrupts: Interrupts) -> Any | None:
     """An ``IProgressMonitor`` for ``IBuilderConfig.progress_monitor``; None if the module has no such class.
 
-    Its attribute ``interrupted`` tells whether Ctrl-C came. TensorRT then stops at the end of the step: an exception
-    must not pass through its frames.
+    After Ctrl-C it makes TensorRT stop at the end of the step.
     """
     if not hasattr(trt, "IProgressMonitor"):
         return None
@@ -43,22 +75,15 @@ def monitor(trt: Any, listener: BuildListener) -> Any | None:
     class Monitor(trt.IProgressMonitor):  # type: ignore[misc]
         def __init__(self) -> None:
             trt.IProgressMonitor.__init__(self)
-            self.interrupted = False
 
         def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
-            self._tell(listener.phase_started, phase_name, parent_phase, num_steps)
+            listener.phase_started(phase_name, parent_phase, num_steps)
 
         def step_complete(self, phase_name: str, step: int) -> bool:
-            self._tell(listener.phase_advanced, phase_name, step + 1)
-            return not self.interrupted
+            listener.phase_advanced(phase_name, step + 1)
+            return not interrupts.seen
 
         def phase_finish(self, phase_name: str) -> None:
-            self._tell(listener.phase_finished, phase_name)
-
-        def _tell(self, hear: Any, *values: Any) -> None:
-            try:
-                hear(*values)
-            except KeyboardInterrupt:
-                self.interrupted = True
+            listener.phase_finished(phase_name)
 
     return Monitor()

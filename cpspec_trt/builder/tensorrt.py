@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import onnx
 
 from cpspec_trt.builder.build_log import BuildLog
-from cpspec_trt.builder.build_progress import BuildListener, SilentListener, monitor
+from cpspec_trt.builder.build_progress import BuildListener, Interrupts, SilentListener, monitor
 from cpspec_trt.builder.engine_options import EngineSettings, known_targets
 from cpspec_trt.builder.exported import ExportedComponent, tensors_of
 from cpspec_trt.builder.profiles import CODE2WAV, BuildPlan
@@ -77,6 +77,7 @@ def write_engine(
         listener: hears of the phases.
 
     Raises:
+        KeyboardInterrupt: Ctrl-C, when TensorRT has come to the end of a step.
         EngineError: the flavour cannot build here, a weight does not fit the precision, or TensorRT fails, whose words
             are part of the message.
         UnsupportedError: an operator that has no lowering.
@@ -89,15 +90,9 @@ def write_engine(
         scratch_directory(directory / "lowered") as scratch,
     ):
         lowered = _lower(exported, build_plan, settings, scratch / MODEL_NAME)
-        builder = trt.Builder(log.logger)
-        network, parser = parse(trt, builder, lowered.path, log)
-        config = builder.create_builder_config()
-        configure(trt, config, settings, log)
-        check_inputs(network, lowered.inputs, log)
-        for profile in build_plan.profiles:
-            add_profile(builder, config, profile, log)
-        _write(path, _build(trt, builder, network, config, settings, log, listener or SilentListener()))
-        del parser  # not before: it owns the weights
+        with Interrupts() as interrupts:
+            engine = _build(trt, lowered, build_plan, settings, log, listener or SilentListener(), interrupts)
+        _write(path, engine)
     notes = _notes(lowered.rounded, settings)
     return TensorRTEngineFile(path, lowered.inputs, lowered.outputs, _facts(trt, settings), notes)
 
@@ -219,20 +214,26 @@ def _fix_capacity(model: onnx.ModelProto, limits: Mapping[str, int]) -> None:
 
 def _build(
     trt: Any,
-    builder: Any,
-    network: Any,
-    config: Any,
+    lowered: _Lowered,
+    build_plan: BuildPlan,
     settings: EngineSettings,
     log: BuildLog,
     listener: BuildListener,
+    interrupts: Interrupts,
 ) -> Any:
     """The serialized engine, as a buffer."""
-    progress = monitor(trt, listener)
+    builder = trt.Builder(log.logger)
+    network, parser = parse(trt, builder, lowered.path, log)
+    check_inputs(network, lowered.inputs, log)
+    config = builder.create_builder_config()
+    configure(trt, config, settings, log)
+    for profile in build_plan.profiles:
+        add_profile(builder, config, profile, log)
+    progress = monitor(trt, listener, interrupts)
     if progress is not None:
         config.progress_monitor = progress
     engine = builder.build_serialized_network(network, config)
-    if progress is not None and progress.interrupted:
-        raise KeyboardInterrupt
+    del parser  # not before: it owns the weights
     if engine is None:
         raise log.failure("cannot build the engine")
     if settings.timing_cache is not None:

@@ -1,25 +1,28 @@
-"""Phases of a real build reach the listener, and Ctrl-C ends it."""
+"""Phases of a real build reach the listener, and Ctrl-C ends it, whatever callback it meets."""
 
 from __future__ import annotations
 
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import tensorrt_rtx as trt
 
 from cpspec_trt.builder.build_log import BuildLog
-from cpspec_trt.builder.build_progress import BuildListener, SilentListener, monitor
+from cpspec_trt.builder.build_progress import BuildListener, Interrupts, SilentListener, monitor
 from cpspec_trt.builder.flavour import RTX
+from cpspec_trt.errors import EngineError
 
 
 class Recorder:
-    """Keeps what it hears; stops at the first step of the phase ``until``."""
+    """Keeps what it hears."""
 
-    def __init__(self, until: str | None = None) -> None:
+    def __init__(self) -> None:
         self.started: list[tuple[str, str | None, int]] = []
         self.steps: dict[str, int] = {}
         self.running: list[str] = []
-        self._until = until
 
     def phase_started(self, name: str, parent: str | None, steps: int) -> None:
         assert parent is None or parent in self.running
@@ -29,15 +32,13 @@ class Recorder:
     def phase_advanced(self, name: str, step: int) -> None:
         assert name in self.running
         self.steps[name] = step
-        if name == self._until:
-            raise KeyboardInterrupt
 
     def phase_finished(self, name: str) -> None:
         self.running.remove(name)
 
 
-def build(listener: BuildListener) -> tuple[Any, Any]:
-    """The engine of one product, or None, and the monitor."""
+def build(listener: BuildListener, interrupts: Interrupts | None = None) -> Any:
+    """The engine of one product, or None."""
     log = BuildLog(trt, RTX, "talker")
     builder = trt.Builder(log.logger)
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
@@ -45,44 +46,63 @@ def build(listener: BuildListener) -> tuple[Any, Any]:
     kind = trt.MatrixOperation.NONE
     network.mark_output(network.add_matrix_multiply(x, kind, x, kind).get_output(0))
     config = builder.create_builder_config()
-    config.progress_monitor = watched = monitor(trt, listener)
-    return builder.build_serialized_network(network, config), watched
+    config.progress_monitor = monitor(trt, listener, interrupts or Interrupts())
+    return builder.build_serialized_network(network, config)
+
+
+def build_into(engines: list[Any], listener: BuildListener) -> None:
+    with Interrupts() as interrupts:
+        engines.append(build(listener, interrupts))
 
 
 def test_every_phase_is_heard_inside_its_parent_and_ends() -> None:
     heard = Recorder()
-    engine, watched = build(heard)
-    assert engine is not None
-    assert not watched.interrupted
+    assert build(heard) is not None
     assert heard.started[0][1] is None
     assert heard.running == []
     outer, _, steps = heard.started[0]
     assert 0 < heard.steps[outer] <= steps
 
 
-def test_an_interrupt_ends_the_build_without_an_engine() -> None:
-    outer = "Building engine"
-    engine, watched = build(Recorder(until=outer))
-    assert engine is None
-    assert watched.interrupted
+@pytest.mark.parametrize("name", ["phase_started", "phase_advanced", "phase_finished"])
+def test_an_interrupt_in_any_callback_ends_the_build(name: str) -> None:
+    heard = Recorder()
+    real = getattr(heard, name)
+
+    def interrupted(*values: Any) -> None:
+        real(*values)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    setattr(heard, name, interrupted)
+    engines: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):
+        build_into(engines, heard)
+    assert engines == [None]
 
 
-def test_nobody_needs_to_listen() -> None:
-    assert build(SilentListener())[0] is not None
+def test_after_a_build_an_interrupt_is_an_exception_again() -> None:
+    build_into([], SilentListener())
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_interrupt_wins_over_the_failure_it_causes() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        fail_interrupted()
+
+
+def fail_interrupted() -> None:
+    with Interrupts():
+        os.kill(os.getpid(), signal.SIGINT)
+        raise EngineError("cannot build the engine")
+
+
+def test_another_thread_may_build() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        engines: list[Any] = []
+        pool.submit(build_into, engines, SilentListener()).result()
+    assert engines != [None]
 
 
 def test_a_module_without_monitors_has_no_progress() -> None:
-    assert monitor(object(), SilentListener()) is None
-
-
-@pytest.mark.parametrize("name", ["phase_started", "phase_advanced", "phase_finished"])
-def test_an_interrupt_at_any_moment_is_kept_for_later(name: str) -> None:
-    class Stops(SilentListener):
-        pass
-
-    def stop(*values: object) -> None:
-        raise KeyboardInterrupt
-
-    listener = Stops()
-    setattr(listener, name, stop)
-    assert build(listener)[1].interrupted
+    assert monitor(object(), SilentListener(), Interrupts()) is None

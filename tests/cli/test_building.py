@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cpspec_trt.files.manifest import read_manifest
 from tests.builder import tiny_exports
-from tests.cli.test_build import ORT, assert_refused, build
+from tests.cli.test_build import ORT, ROOT, assert_refused, build
 
 RTX = ("--backend", "tensorrt-rtx")
 
@@ -94,3 +96,19 @@ def test_an_onnx_runtime_engine_becomes_a_tensorrt_engine_and_no_file_of_it_stay
     names = {path.name for path in engine.iterdir()}
     assert {"llm.engine", "voice_map.json", "embedding.safetensors", "config.json", "engine_manifest.json"} <= names
     assert not {"llm.onnx", "llm.onnx.data"} & names
+
+
+def test_ctrl_c_ends_a_build_that_tensorrt_is_at_and_leaves_nothing(tmp_path: Path, onnx: Path) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "from cpspec_trt.report.build_progress import BuildProgress\n"
+        "def stop(self, *values): os.kill(os.getpid(), signal.SIGINT)\n"
+        "BuildProgress.phase_finished = stop\n"
+        f"sys.argv = ['cpspec-build', '--onnxDir', {str(onnx / 'llm')!r}, '--engineDir', {str(tmp_path / 'e')!r}]\n"
+        "sys.argv += ['--backend', 'tensorrt-rtx']\n"
+        "from cpspec_trt.cli.build import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["onnx"]
