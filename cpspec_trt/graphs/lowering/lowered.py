@@ -25,6 +25,9 @@ ISLANDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "code2wav": ("transformer", "norms", "snake", "waveform"),
     }
 )
+#: Component -> inputs that stay fp32: the Talker's rows are sums of embeddings, taken in fp32, and go into the residual
+#: stream, which is fp32 too.
+WIDE_INPUTS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType({"talker": ("inputs_embeds",)})
 #: Islands that exist for the range of fp16 alone; bf16 reaches as far as fp32.
 ONLY_IN_FP16 = frozenset({"down projection"})
 
@@ -99,7 +102,7 @@ def _passes(model: onnx.ModelProto, component: str, precision: Precision, backen
         model = slice_keys(model) if precision == "fp32" else fuse_attention(model)
         stacked = tile_experts(model)
         model, parts = stacked.model, stacked.parts
-    typed = set_precision(model, precision, islands)
+    typed = set_precision(model, precision, islands, WIDE_INPUTS_OF.get(component, ()))
     return _Lowered(typed.model, typed.weights, parts)
 
 

@@ -26,8 +26,8 @@ Precision = Literal["fp32", "fp16", "bf16"]
 ELEMENT_TYPES: Mapping[Precision, int] = MappingProxyType(
     {"fp32": TensorProto.FLOAT, "fp16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
 )
-#: Inputs and outputs that are fp32 whatever the precision; every other one has the low precision, but for states of
-#: an island.
+#: Inputs and outputs that are fp32 whatever the precision and the component; every other one has the low precision, but
+#: for states of an island and what a component asks for.
 WIDE_INPUTS = frozenset({"attention_mask", "rope_cos", "rope_sin", "state_frames"})
 WIDE_OUTPUTS = frozenset({"logits", "accept_hidden", "waveform", "next_state_frames"})
 
@@ -51,20 +51,23 @@ class Typed:
     weights: Mapping[str, int]
 
 
-def set_precision(model: onnx.ModelProto, precision: Precision, islands: Collection[str]) -> Typed:
+def set_precision(
+    model: onnx.ModelProto, precision: Precision, islands: Collection[str], wide_inputs: Collection[str] = ()
+) -> Typed:
     """Choose a type for every fp32 value and insert the casts. No weight is read.
 
     Args:
         model: in fp32; its weights may lie outside. Not changed.
         precision: fp32 leaves the graph as it is.
         islands: names from ``ISLANDS``.
+        wide_inputs: names of inputs that stay fp32, beside those that always do.
 
     Raises:
         UnsupportedError: an operator over floats that this pass does not know.
     """
     if precision == "fp32":
         return Typed(model, {})
-    casting = _Casting(model, precision, islands)
+    casting = _Casting(model, precision, islands, WIDE_INPUTS.union(wide_inputs))
     casting.type_nodes()
     casting.type_weights()
     casting.insert()
@@ -76,13 +79,16 @@ def set_precision(model: onnx.ModelProto, precision: Precision, islands: Collect
 class _Casting:
     """One run over one graph: the type of every node, then that of every weight, then the casts."""
 
-    def __init__(self, model: onnx.ModelProto, precision: Precision, islands: Collection[str]) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, precision: Precision, islands: Collection[str], wide_inputs: Collection[str]
+    ) -> None:
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         self.graph: Any = gs.import_onnx(copy)
         self.weights: dict[str, int] = {}
         self._low, self._name = ELEMENT_TYPES[precision], precision
         self._elements = _element_types(model)
+        self._wide_inputs = wide_inputs
         self._wide = {id(node) for name in islands for node in ISLANDS[name](self.graph)}
         self._node_types: dict[int, int] = {}  # of the nodes that compute with floats, by id
         self._types: dict[str, int] = {}  # of every float value
@@ -120,7 +126,7 @@ class _Casting:
         self.graph.nodes = nodes
 
     def _type_of_input(self, tensor: Any) -> int:
-        wide = tensor.name in WIDE_INPUTS or any(
+        wide = tensor.name in self._wide_inputs or any(
             node.op == "Concat" and id(node) in self._wide for node in tensor.outputs
         )
         return _FLOAT if wide else self._low
