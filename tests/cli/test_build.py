@@ -69,19 +69,6 @@ def test_help_states_the_defaults_that_are_in_force() -> None:
         assert int(stated[1]) == field.default, field.name
 
 
-def test_help_loads_no_heavy_module() -> None:
-    code = (
-        "import sys; sys.argv = ['cpspec-build', '--help']\n"
-        "from cpspec_trt.cli.build import main\n"
-        "try: main()\n"
-        "finally: print(sorted({name.split('.')[0] for name in sys.modules}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    loaded = set(re.findall(r"'(\w+)'", done.stdout.splitlines()[-1]))
-    assert "click" in loaded
-    assert loaded & {"numpy", "pydantic", "rich", "yaml", "onnx", "onnxruntime", "safetensors", "tensorrt"} == set()
-
-
 def test_both_spellings_of_a_value_work(tmp_path: Path, onnx: Path) -> None:
     first = build("--onnxDir", onnx / "llm", "--engineDir", tmp_path / "a", "--maxInputLen", 77, "--maxBatchSize", 2)
     second = build(f"--onnxDir={onnx}/llm", f"--engineDir={tmp_path}/b", "--maxInputLen=77", "--maxBatchSize=2")

@@ -141,18 +141,8 @@ def test_both_spellings_of_help_work() -> None:
     assert "CKPT ONNX_DIR" in run("-h").stdout
 
 
-def test_help_names_the_arguments_and_loads_nothing_heavy() -> None:
-    program = (
-        "import sys\n"
-        "from cpspec_trt.cli.export import main\n"
-        "try:\n"
-        "    main(['--help'])\n"
-        "except SystemExit as end:\n"
-        "    assert end.code == 0\n"
-        "heavy = {'numpy', 'onnx', 'onnxruntime', 'pydantic', 'rich', 'safetensors'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
-    )
-    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+def test_help_names_the_arguments() -> None:
+    result = run("--help")
     assert (result.returncode, result.stderr) == (0, "")
     for part in ("CKPT ONNX_DIR", "--components", "talker,code_predictor,code2wav"):
         assert part in result.stdout
