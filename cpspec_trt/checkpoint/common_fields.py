@@ -1,9 +1,66 @@
-"""Fields that the configurations of both families have in common: decoder stacks, rotary positions, CodePredictor."""
+"""Fields that the configurations of both families have in common: decoder stacks, rotary positions,
+CodePredictor, code2wav."""
 
 from __future__ import annotations
 
+import math
+from typing import TypedDict
+
 from cpspec_trt.checkpoint.section import Section
-from cpspec_trt.files.engine_config import CodePredictorConfig, DecoderDimensions
+from cpspec_trt.files.engine_config import WINDOWS, CodePredictorConfig, DecoderDimensions
+
+
+class Code2WavFields(TypedDict):
+    """What the decoders of both families have in common; names as in their configs."""
+
+    num_quantizers: int
+    codebook_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    sliding_window: int
+    decoder_dim: int
+    rms_norm_eps: float
+    rope_theta: float
+    upsample_rates: tuple[int, ...]
+    upsampling_ratios: tuple[int, ...]
+    samples_per_frame: int
+
+
+def read_code2wav_fields(section: Section, head_dim: int) -> Code2WavFields:
+    """The common part of a decoder from codes to samples.
+
+    Args:
+        section: of the decoder.
+        head_dim: width of an attention head, which only one family writes down.
+
+    Raises:
+        CheckpointError: a needed field is missing or wrong.
+        UnsupportedError: a feature that the graphs do not contain.
+    """
+    check_plain_layers(section)
+    check_heads(section, head_dim)
+    rates, ratios = section.integers("upsample_rates"), section.integers("upsampling_ratios")
+    return Code2WavFields(
+        num_quantizers=section.integer("num_quantizers", minimum=2),
+        codebook_size=section.integer("codebook_size"),
+        hidden_size=section.integer("hidden_size"),
+        intermediate_size=section.integer("intermediate_size"),
+        num_hidden_layers=section.integer("num_hidden_layers"),
+        num_attention_heads=section.integer("num_attention_heads"),
+        num_key_value_heads=section.integer("num_key_value_heads"),
+        head_dim=head_dim,
+        sliding_window=section.integer("sliding_window", minimum=WINDOWS[0], limit=WINDOWS[1] + 1),
+        decoder_dim=section.integer("decoder_dim"),
+        rms_norm_eps=section.number("rms_norm_eps"),
+        rope_theta=read_rope_theta(section),
+        upsample_rates=rates,
+        upsampling_ratios=ratios,
+        samples_per_frame=math.prod(ratios) * math.prod(rates),
+    )
 
 
 def read_code_predictor(talker: Section, model: str, fingerprint: str, talker_hidden_size: int) -> CodePredictorConfig:

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from cpspec_trt.checkpoint.common_fields import (
-    check_heads,
-    check_plain_layers,
+    read_code2wav_fields,
     read_code_predictor,
     read_decoder,
-    read_rope_theta,
 )
 from cpspec_trt.checkpoint.family import QWEN3_OMNI
 from cpspec_trt.checkpoint.reader import Checkpoint
@@ -25,7 +23,6 @@ from cpspec_trt.files.engine_config import (
     OMNI_CODE_PREDICTOR_MODEL,
     OMNI_TALKER_MODEL,
     THINKER_MODEL,
-    WINDOWS,
     CodePredictorConfig,
     MoeDimensions,
     OmniCode2WavConfig,
@@ -131,30 +128,13 @@ def read_code_predictor_config(checkpoint: Checkpoint, fingerprint: str) -> Code
 def read_code2wav_config(checkpoint: Checkpoint, fingerprint: str) -> OmniCode2WavConfig:
     """The config of code2wav. Raises as ``read_thinker_config``."""
     section = _root(checkpoint).section("code2wav_config")
-    check_plain_layers(section)
-    head_dim = _head_dim(section)
-    check_heads(section, head_dim)
-    rates, ratios = section.integers("upsample_rates"), section.integers("upsampling_ratios")
+    fields = read_code2wav_fields(section, _head_dim(section))
     return OmniCode2WavConfig(
         model=OMNI_CODE2WAV_MODEL,
         checkpoint_fingerprint=fingerprint,
-        num_quantizers=section.integer("num_quantizers", minimum=2),
-        codebook_size=section.integer("codebook_size"),
-        hidden_size=section.integer("hidden_size"),
-        intermediate_size=section.integer("intermediate_size"),
-        num_hidden_layers=section.integer("num_hidden_layers"),
-        num_attention_heads=section.integer("num_attention_heads"),
-        num_key_value_heads=section.integer("num_key_value_heads"),
-        head_dim=head_dim,
-        sliding_window=section.integer("sliding_window", minimum=WINDOWS[0], limit=WINDOWS[1] + 1),
-        decoder_dim=section.integer("decoder_dim"),
-        rms_norm_eps=section.number("rms_norm_eps"),
-        rope_theta=read_rope_theta(section),
-        upsample_rates=rates,
-        upsampling_ratios=ratios,
-        samples_per_frame=math.prod(ratios) * math.prod(rates),
-        trimmed_samples=trimmed_samples(rates),
+        trimmed_samples=trimmed_samples(fields["upsample_rates"]),
         sample_rate=_SAMPLE_RATE,
+        **fields,
     )
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from cpspec_trt.checkpoint.common_fields import (
-    check_heads,
-    check_plain_layers,
+    read_code2wav_fields,
     read_code_predictor,
     read_decoder,
-    read_rope_theta,
 )
 from cpspec_trt.checkpoint.reader import Checkpoint
 from cpspec_trt.checkpoint.section import Section, read_section
@@ -20,7 +17,6 @@ from cpspec_trt.files.engine_config import (
     CODE2WAV_MODEL,
     CODE_PREDICTOR_MODEL,
     TALKER_MODEL,
-    WINDOWS,
     Code2WavConfig,
     CodePredictorConfig,
     TalkerConfig,
@@ -98,33 +94,17 @@ def read_code2wav_config(checkpoint: Checkpoint, fingerprint: str) -> Code2WavCo
     if root.text("model_type") != _CODEC:
         raise UnsupportedError(f"{root.path}: codec {root.text('model_type')!r} is not supported, only {_CODEC!r}")
     decoder = root.section("decoder_config")
-    check_plain_layers(decoder)
-    check_heads(decoder, decoder.integer("head_dim"))
-    rates, ratios = decoder.integers("upsample_rates"), decoder.integers("upsampling_ratios")
-    samples = math.prod(rates) * math.prod(ratios)
+    fields = read_code2wav_fields(decoder, decoder.integer("head_dim"))
+    samples = fields["samples_per_frame"]
     if root.integer("decode_upsample_rate") != samples:
         raise root.error("decode_upsample_rate", f"is {root.integer('decode_upsample_rate')}, the rates give {samples}")
     return Code2WavConfig(
         model=CODE2WAV_MODEL,
         checkpoint_fingerprint=fingerprint,
-        num_quantizers=decoder.integer("num_quantizers", minimum=2),
-        codebook_size=decoder.integer("codebook_size"),
         codebook_dim=_codebook_dim(checkpoint, decoder),
         latent_dim=decoder.integer("latent_dim"),
-        hidden_size=decoder.integer("hidden_size"),
-        intermediate_size=decoder.integer("intermediate_size"),
-        num_hidden_layers=decoder.integer("num_hidden_layers"),
-        num_attention_heads=decoder.integer("num_attention_heads"),
-        num_key_value_heads=decoder.integer("num_key_value_heads"),
-        head_dim=decoder.integer("head_dim"),
-        sliding_window=decoder.integer("sliding_window", minimum=WINDOWS[0], limit=WINDOWS[1] + 1),
-        decoder_dim=decoder.integer("decoder_dim"),
-        rms_norm_eps=decoder.number("rms_norm_eps"),
-        rope_theta=read_rope_theta(decoder),
-        upsample_rates=rates,
-        upsampling_ratios=ratios,
-        samples_per_frame=samples,
         sample_rate=root.integer("output_sample_rate"),
+        **fields,
     )
 
 
