@@ -20,7 +20,7 @@ import numpy as np
 
 from cpspec_trt.api.arguments import check_whole, chosen_filter, speech_settings
 from cpspec_trt.api.capacity import Wanted, cap_within
-from cpspec_trt.api.speech import Speaker, Speech, check_window
+from cpspec_trt.api.speech import Speaker, Speech
 from cpspec_trt.devices.device import Device
 from cpspec_trt.engines.loading import device_for, open_engine
 from cpspec_trt.errors import RequestError, SpeculationRefused
@@ -40,6 +40,8 @@ from cpspec_trt.pipelines.text import Answer, TextJob, TextPipeline
 from cpspec_trt.pipelines.text_machine import open_text_machine
 from cpspec_trt.sampling.effective import OMNI_FAMILY, GenerationDefaults
 from cpspec_trt.sampling.omni import EffectiveOmniSampling, effective_omni_sampling
+from cpspec_trt.speculation.drafting import Drafting
+from cpspec_trt.speculation.rules import DEFAULT_RULE
 from cpspec_trt.speculation.statistics import SpeculationStatus
 from cpspec_trt.text.chat_template import FormattedPrompt, PromptFormatter
 from cpspec_trt.text.layout import PromptLayout
@@ -219,7 +221,9 @@ class Omni:
         *,
         speaker: str | None = None,
         audio: bool = True,
-        speculate: int = 0,
+        speculate: int | str = 0,
+        rule: str = DEFAULT_RULE,
+        tree_width: int | Sequence[int] = 1,
         require_speculation: bool = False,
         greedy: bool = False,
         seed: int = DEFAULT_SEED,
@@ -239,7 +243,11 @@ class Omni:
                 list of ``{"type": "text", "text": …}``).
             speaker: whose voice; None is the speaker of the lowest id.
             audio: False answers with text alone.
-            speculate: verify window of the CodePredictor, 2 to 8; 0 is the autoregressive loop.
+            speculate: verify window of the CodePredictor, 2 to 8; 0 is the autoregressive loop; ``"auto"`` chooses
+                window and width round by round.
+            rule: how sampled drafts are accepted: ``"rejection"``, ``"block"`` or ``"coupled"``, whose codes are
+                those of the autoregressive loop.
+            tree_width: candidates per drafted depth, one number or one per depth; the rule coupled alone.
             require_speculation: fail instead of falling back to the autoregressive loop.
             greedy: take the most probable token and code everywhere.
             seed: of every random draw.
@@ -259,7 +267,7 @@ class Omni:
             NumericError: a model produced NaN or infinity.
             EngineError: an engine is damaged or failed.
         """
-        check_window(speculate)
+        drafting = Drafting.checked(speculate, rule, tree_width)
         if require_speculation and not audio:
             raise SpeculationRefused("speculation is required, but audio is False, so there is nothing to speculate on")
         if max_new_tokens is not None:
@@ -279,7 +287,7 @@ class Omni:
         )
         sampling = self._chosen(self._sampling(request, audio), thinker, talker, code_predictor, greedy)
         job = self.prepare("answer()", request, sampling)
-        status = self.speculation(speculate, require_speculation) if job.speaker_id is not None else None
+        status = self.speculation(drafting, require_speculation) if job.speaker_id is not None else None
         return self.run(job, status, listener)
 
     def prepare_request(self, request: OmniRequest) -> OmniJob:
@@ -309,14 +317,15 @@ class Omni:
         warnings = tuple(f"{name}: {line}" for line in (*sampling.notes, *notes))
         return OmniJob(name, prompt, text, sampling, speaker_id, warnings)
 
-    def speculation(self, window: int, required: bool = False) -> SpeculationStatus:
-        """What a requested window comes to on these engines.
+    def speculation(self, drafting: Drafting, required: bool = False) -> SpeculationStatus:
+        """What a wish for speculation comes to on these engines.
 
         Raises:
-            SpeculationRefused: ``required`` and the window does not run.
+            SpeculationRefused: ``required`` and it does not run.
+            EngineError: a tree or an adaptive window does not fit these engines; says what to build.
             RequestError: the engines were opened for text only.
         """
-        return self._speaking().speculation(window, required)
+        return self._speaking().speculation(drafting, required)
 
     def run(self, job: OmniJob, status: SpeculationStatus | None, listener: Listener | None = None) -> Reply:
         """Think, then speak unless ``status`` is None (text only).

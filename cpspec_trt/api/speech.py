@@ -9,10 +9,11 @@ import numpy as np
 
 from cpspec_trt.api.capacity import Wanted, cap_within
 from cpspec_trt.devices.device import DeviceWork
-from cpspec_trt.errors import CpspecError, SpeculationRefused, UsageError
+from cpspec_trt.errors import CpspecError, SpeculationRefused
 from cpspec_trt.files.audio import SAMPLE_RATE
 from cpspec_trt.files.engine_config import MAX_VERIFY_ROWS
 from cpspec_trt.files.manifest import read_manifest
+from cpspec_trt.files.pass_costs import read_pass_costs
 from cpspec_trt.files.rebuild import rebuild_command
 from cpspec_trt.files.results import FinishReason
 from cpspec_trt.pipelines.engine_set import SpeechConfigs, SpeechDirectories
@@ -20,7 +21,7 @@ from cpspec_trt.pipelines.events import Listener, Silence
 from cpspec_trt.pipelines.speech import SpeechJob, SpeechPipeline, SpokenCodes
 from cpspec_trt.pipelines.times import StageTimes
 from cpspec_trt.sampling.effective import EffectiveSampling
-from cpspec_trt.speculation.frame import MAX_WINDOW, MIN_WINDOW
+from cpspec_trt.speculation.drafting import Drafting
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
 from cpspec_trt.text.layout import PromptLayout
 
@@ -56,20 +57,6 @@ class Speech:
     warnings: tuple[str, ...]
 
 
-def check_window(window: int) -> int:
-    """Return ``window`` if it is 0 or a valid verify window.
-
-    Raises:
-        UsageError: 1, negative, or above the maximum.
-    """
-    if not isinstance(window, int) or isinstance(window, bool):
-        raise UsageError(f"the verify window is {window!r:.40}; give a whole number")
-    if window != 0 and not MIN_WINDOW <= window <= MAX_WINDOW:
-        reason = "1 leaves no draft slot" if window == 1 else f"the range is {MIN_WINDOW} to {MAX_WINDOW}"
-        raise UsageError(f"the verify window is {window}: {reason}; use {MIN_WINDOW} to {MAX_WINDOW}, or 0 for off")
-    return window
-
-
 class Speaker:
     """Speaks prepared prompts. Engines are opened by the first use, so that a faulty request never loads a model."""
 
@@ -92,16 +79,18 @@ class Speaker:
         wav = self._configs.code2wav
         return FRAME_SECONDS if wav is None else wav.samples_per_frame / wav.sample_rate
 
-    def speculation(self, window: int, required: bool = False) -> SpeculationStatus:
-        """What a requested window comes to on these engines.
+    def speculation(self, drafting: Drafting, required: bool = False) -> SpeculationStatus:
+        """What a wish for speculation comes to on these engines.
 
         Raises:
-            SpeculationRefused: ``required`` and the window does not run.
+            SpeculationRefused: ``required`` and it does not run.
+            EngineError: a tree or an adaptive window does not fit these engines; says what to build.
         """
         directory = self._directories.code_predictor
-        wide = {"max_verify_rows": MAX_VERIFY_ROWS}
+        wide = {"max_verify_rows": max(MAX_VERIFY_ROWS, drafting.rows)}
         rebuild = rebuild_command(directory, read_manifest(directory), limits=wide)
-        status = self._pipeline().speculation(window, rebuild)
+        costs = read_pass_costs(directory) if drafting.adaptive else None
+        status = self._pipeline().speculation(drafting, rebuild, costs)
         if required and status.effective == 0:
             reason = status.reason or "no verify window was given (--cpSpecVerifySize 2 to 8)"
             raise SpeculationRefused(f"speculation is required but does not run: {reason}")

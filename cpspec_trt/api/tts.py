@@ -9,13 +9,14 @@ speech = tts.speak("the mother is in the kitchen now", speaker="vivian", specula
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from cpspec_trt.api.arguments import check_text, chosen_filter, speech_settings
-from cpspec_trt.api.speech import Speaker, Speech, check_window
+from cpspec_trt.api.speech import Speaker, Speech
 from cpspec_trt.errors import RequestError, UnsupportedError, UsageError
 from cpspec_trt.files.request_reading import DEFAULT_SEED
 from cpspec_trt.files.requests import TtsRequest
@@ -26,6 +27,8 @@ from cpspec_trt.pipelines.events import Listener
 from cpspec_trt.pipelines.machine import SpeechRules
 from cpspec_trt.pipelines.speech import SpeechJob, SpeechPipeline
 from cpspec_trt.sampling.effective import EffectiveSampling, GenerationDefaults, effective_sampling
+from cpspec_trt.speculation.drafting import Drafting
+from cpspec_trt.speculation.rules import DEFAULT_RULE
 from cpspec_trt.speculation.statistics import SpeculationStatus
 from cpspec_trt.text.layout import tts_layout
 from cpspec_trt.text.tokenizer import load_tokenizer
@@ -117,7 +120,9 @@ class TTS:
         speaker: str | None = None,
         language: str | None = None,
         instruct: str | None = None,
-        speculate: int = 0,
+        speculate: int | str = 0,
+        rule: str = DEFAULT_RULE,
+        tree_width: int | Sequence[int] = 1,
         require_speculation: bool = False,
         greedy: bool = False,
         seed: int = DEFAULT_SEED,
@@ -135,7 +140,11 @@ class TTS:
             speaker: a CustomVoice speaker; must be left out for VoiceDesign.
             language: a language of the checkpoint, or None for automatic.
             instruct: how to say it (the voice's description for VoiceDesign).
-            speculate: verify window of the CodePredictor, 2 to 8; 0 is the autoregressive loop.
+            speculate: verify window of the CodePredictor, 2 to 8; 0 is the autoregressive loop; ``"auto"`` chooses
+                window and width round by round.
+            rule: how sampled drafts are accepted: ``"rejection"``, ``"block"`` or ``"coupled"``, whose codes are
+                those of the autoregressive loop.
+            tree_width: candidates per drafted depth, one number or one per depth; the rule coupled alone.
             require_speculation: fail instead of falling back to the autoregressive loop.
             greedy: take the most probable code everywhere.
             seed: of every random draw.
@@ -153,7 +162,7 @@ class TTS:
             NumericError: a model produced NaN or infinity.
             EngineError: an engine is damaged or failed.
         """
-        check_window(speculate)
+        drafting = Drafting.checked(speculate, rule, tree_width)
         if not isinstance(text, str):
             raise UsageError(f"text is {text!r:.40}; give a string")
         for name, value in (("speaker", speaker), ("language", language), ("instruct", instruct)):
@@ -165,7 +174,7 @@ class TTS:
             code_predictor=chosen_filter("code_predictor", code_predictor, sampling.code_predictor, greedy),
         )
         job = self.prepare("speak()", text, speaker, language, instruct, non_streaming, sampling)
-        return self.run(job, self.speculation(speculate, require_speculation), listener)
+        return self.run(job, self.speculation(drafting, require_speculation), listener)
 
     def prepare_request(self, request: TtsRequest) -> SpeechJob:
         """Check a request of a file against this checkpoint, before any engine is opened (see ``prepare``)."""
@@ -199,13 +208,14 @@ class TTS:
         warnings = [*voice.warnings, *sampling.notes, *notes, *self._unspoken(text)]
         return SpeechJob(name, layout, sampling, max_frames, tuple(f"{name}: {line}" for line in warnings))
 
-    def speculation(self, window: int, required: bool = False) -> SpeculationStatus:
-        """What a requested window comes to on these engines.
+    def speculation(self, drafting: Drafting, required: bool = False) -> SpeculationStatus:
+        """What a wish for speculation comes to on these engines.
 
         Raises:
-            SpeculationRefused: ``required`` and the window does not run.
+            SpeculationRefused: ``required`` and it does not run.
+            EngineError: a tree or an adaptive window does not fit these engines; says what to build.
         """
-        return self._speaker.speculation(window, required)
+        return self._speaker.speculation(drafting, required)
 
     def run(self, job: SpeechJob, status: SpeculationStatus, listener: Listener | None = None) -> Speech:
         """Run a prepared request.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cpspec_trt.api.omni import Omni, OmniJob
-from cpspec_trt.cli.checks import check_flags, check_targets
+from cpspec_trt.cli.checks import check_flags, check_targets, wished_drafting
 from cpspec_trt.cli.finished import Finished, Outcome, silent_row, speech_row
 from cpspec_trt.cli.infer_options import InferOptions
 from cpspec_trt.cli.output import announce, log, start_log, warn_about_length
@@ -40,7 +40,7 @@ def answer_file(options: InferOptions) -> int:
     omni = Omni.from_directories(directories)
     jobs = _prepare(omni, file)
     omni.open()
-    status = omni.speculation(options.window, options.require_speculation) if options.audio else None
+    status = omni.speculation(wished_drafting(options), options.require_speculation) if options.audio else None
     of_jobs = (line for job in jobs for line in job.warnings)
     for warning in (*_unused(options), *file.warnings, *of_jobs):
         log.warning(warning)
@@ -69,6 +69,8 @@ def _unused(options: InferOptions) -> list[str]:
     """Flags that were given but take no part in the run."""
     speaking = {
         "--cpSpecVerifySize": options.window != 0,
+        "--cpSpecRule": options.rule != "rejection",
+        "--cpSpecTreeWidth": options.tree_width != 1,
         "--talkerEngineDir": options.talker is not None,
         "--code2wavEngineDir": options.code2wav is not None,
         "--multimodalEngineDir": options.multimodal is not None,

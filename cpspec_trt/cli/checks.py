@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cpspec_trt.api.speech import check_window
 from cpspec_trt.cli.infer_options import InferOptions
 from cpspec_trt.errors import UsageError
 from cpspec_trt.files.atomic import check_writable, is_special
+from cpspec_trt.speculation.drafting import Drafting
 
 
 def check_flags(options: InferOptions) -> None:
@@ -17,13 +17,28 @@ def check_flags(options: InferOptions) -> None:
     Raises:
         UsageError: names the flag, its value and what to give.
     """
-    try:
-        check_window(options.window)
-    except UsageError as fault:
-        raise UsageError(f"--cpSpecVerifySize: {fault}") from None
+    wished_drafting(options)
     if options.require_speculation and options.window == 0:
         raise UsageError("--requireSpeculation needs a verify window; add --cpSpecVerifySize 2 to 8")
     _refuse_shared_places(options)
+
+
+def wished_drafting(options: InferOptions) -> Drafting:
+    """What the flags of speculation ask for.
+
+    Raises:
+        UsageError: names the flag.
+    """
+    given = {
+        "--cpSpecVerifySize": (options.window,),
+        "--cpSpecTreeWidth": (options.window, options.rule, options.tree_width),
+    }
+    for flag, values in given.items():
+        try:
+            drafting = Drafting.checked(*values)
+        except UsageError as fault:
+            raise UsageError(f"{flag}: {fault}") from None
+    return drafting
 
 
 def check_targets(options: InferOptions) -> None:

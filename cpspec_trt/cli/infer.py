@@ -11,6 +11,7 @@ from cpspec_trt.cli.infer_options import InferOptions
 from cpspec_trt.cli.paths import FullPath
 from cpspec_trt.cli.reference_options import apply_flag, reference_options
 from cpspec_trt.cli.run import Command, reports_errors
+from cpspec_trt.cli.speculation_values import WidthValue, WindowValue
 from cpspec_trt.files.compatibility import INFER, OMNI, TTS, rows_for
 
 _DIRECTORY = FullPath(file_okay=False, path_type=Path)
@@ -34,10 +35,26 @@ _TARGET = FullPath(dir_okay=False, readable=False, path_type=Path)
 @click.option(
     "--cpSpecVerifySize",
     "window",
-    type=int,
+    type=WindowValue(),
     default=0,
     show_default=True,
-    help="Verify window of the CodePredictor: 2 to 8, 0 is the autoregressive loop.",
+    help="Verify window of the CodePredictor: 2 to 8, or auto; 0 is the autoregressive loop.",
+)
+@click.option(
+    "--cpSpecRule",
+    "rule",
+    type=click.Choice(["rejection", "block", "coupled"]),
+    default="rejection",
+    show_default=True,
+    help="How sampled drafts are accepted; coupled gives the codes of the autoregressive loop.",
+)
+@click.option(
+    "--cpSpecTreeWidth",
+    "tree_width",
+    type=WidthValue(),
+    default=1,
+    show_default=True,
+    help="Candidates per drafted depth: K, or one per depth as 4,2; with --cpSpecRule coupled.",
 )
 @click.option(
     "--requireSpeculation", "require_speculation", is_flag=True, help="Fail where speculation would fall back."

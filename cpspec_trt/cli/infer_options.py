@@ -21,7 +21,9 @@ class InferOptions:
     audio: bool
     batch_size: int | None
     max_generate_length: int | None
-    window: int
+    window: int | str
+    rule: str
+    tree_width: int | tuple[int, ...]
     require_speculation: bool
     fail_on_length: bool
     strict: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
+from cpspec_trt.speculation.rules import DEFAULT_RULE
 from cpspec_trt.speculation.statistics import SpeculationStatus
 
 log = logging.getLogger("cpspec_trt")
@@ -33,7 +34,10 @@ def announce(status: SpeculationStatus) -> None:
     if status.reason is not None:
         log.warning(f"CodePredictor speculative decoding disabled: {status.reason}")
     elif status.effective:
-        log.info(f"CodePredictor speculative decoding enabled: verify window {status.effective}")
+        window = f"up to {status.effective}" if status.adaptive else str(status.effective)
+        tree = "" if status.widths is None else f", tree of widths {','.join(map(str, status.widths))}"
+        rule = "" if status.rule == DEFAULT_RULE else f", rule {status.rule}"
+        log.info(f"CodePredictor speculative decoding enabled: verify window {window}{rule}{tree}")
     if status.rows_exact is False:
         log.warning(
             f"on this machine a pass of {status.effective} rows does not round like single steps: the law of the codes "

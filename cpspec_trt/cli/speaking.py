@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cpspec_trt.api.tts import TTS
-from cpspec_trt.cli.checks import check_flags, check_targets
+from cpspec_trt.cli.checks import check_flags, check_targets, wished_drafting
 from cpspec_trt.cli.finished import Finished, Outcome, silent_row, speech_row
 from cpspec_trt.cli.infer_options import InferOptions
 from cpspec_trt.cli.output import announce, log, start_log, warn_about_length
@@ -39,7 +39,7 @@ def speak_file(options: InferOptions) -> int:
     log.debug(f"engines: {directories}")
     tts = TTS.from_directories(directories, options.tokenizer)
     jobs = _prepare(tts, file)
-    status = tts.speculation(options.window, options.require_speculation)
+    status = tts.speculation(wished_drafting(options), options.require_speculation)
     of_jobs = (line for job in jobs for line in job.warnings)
     for warning in (*_unused(options, options.talker), *file.warnings, *of_jobs):
         log.warning(warning)

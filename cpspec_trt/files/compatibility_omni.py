@@ -101,7 +101,7 @@ _FLAGS = (
         "DIR",
     ),
     Row(OMNI, "flag", "--enableThinkerTalkerStreaming", "refused", STREAMING),
-    Row(OMNI, "flag", "--cpSpecVerifySize", "used", "0 (off) or 2 to 8; 1 and above 8 are errors", "N"),
+    Row(OMNI, "flag", "--cpSpecVerifySize", "used", "0 (off), 2 to 8 or auto; 1 and above 8 are errors", "N"),
 )
 
 _FILE_FIELDS = (

@@ -25,7 +25,7 @@ _TTS_FLAGS = (
         "flag",
         "--cpSpecVerifySize",
         "used",
-        "0 (off) or 2 to 8; above 8 is an error here, the reference silently takes 8",
+        "0 (off), 2 to 8 or auto; above 8 is an error here, the reference silently takes 8",
         "N",
     ),
     Row(TTS, "flag", "--dumpProfile", "used", "prints the time of every stage"),
@@ -35,6 +35,8 @@ _TTS_FLAGS = (
 )
 
 _INFER_FLAGS = (
+    Row(INFER, "flag", "--cpSpecRule", "used", "rejection (default), block or coupled", "NAME"),
+    Row(INFER, "flag", "--cpSpecTreeWidth", "used", "candidates per drafted depth, K or a list; rule coupled", "LIST"),
     Row(INFER, "flag", "--requireSpeculation", "used", "a fallback to the autoregressive loop becomes an error"),
     Row(INFER, "flag", "--failOnLength", "used", "exit 3 when a request ends at its frame cap"),
     Row(INFER, "flag", "--strict", "used", "unknown fields of the request file become errors"),

@@ -11,6 +11,7 @@ import numpy as np
 from cpspec_trt.devices.device import Device, DeviceWork
 from cpspec_trt.engines.tensorrt import TensorRTEngine
 from cpspec_trt.errors import UnsupportedError
+from cpspec_trt.files.pass_costs import PassCosts
 from cpspec_trt.files.sidecars import CodePredictorTables, TalkerTables
 from cpspec_trt.kernels.device import DeviceKernels
 from cpspec_trt.kernels.protocol import FilterParameters
@@ -26,16 +27,20 @@ from cpspec_trt.pipelines.times import (
 )
 from cpspec_trt.sampling.effective import EffectiveSampling
 from cpspec_trt.speculation.fallback import MAX_CODEBOOK
+from cpspec_trt.speculation.policy import Widths
 from cpspec_trt.speculation.rules import DEFAULT_RULE, RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
 from cpspec_trt.stages.device_frame_start import FrameStart
 from cpspec_trt.stages.device_frames import DeviceFrameDecoder
+from cpspec_trt.stages.device_plans import Guard, guard_for
 from cpspec_trt.stages.device_round import DeviceRound
 from cpspec_trt.stages.device_talker import DeviceTalker
 from cpspec_trt.stages.row_probe import RowProbe
 from cpspec_trt.stages.talker_rows import TalkerRows
 from cpspec_trt.text.layout import PromptLayout
+
+_CPU_ONLY = "build the engines with cpspec-build --backend onnxruntime, or give --cpSpecVerifySize 2 to 8 alone"
 
 
 class DeviceSpeechMachine:
@@ -80,8 +85,8 @@ class DeviceSpeechMachine:
         )
         self._start = FrameStart(predictor, self._talker.hidden, self._talker.first)
         self._vocoder = vocoder
-        self._rounds: dict[tuple[int, str], DeviceRound] = {}
-        self._decoders: dict[FramePlan, DeviceFrameDecoder] = {}
+        self._rounds: dict[tuple[int, str, Guard | None], DeviceRound] = {}
+        self._decoders: dict[tuple[FramePlan, Guard | None], DeviceFrameDecoder] = {}
         self._marks = _Marks(device), _Marks(device)  # of even frames and of odd ones
         self._times = StageTimes()
         self._before = device.submitted.copy()
@@ -114,18 +119,31 @@ class DeviceSpeechMachine:
         single, several = (self._round(drafts, RULES[DEFAULT_RULE]).planned for drafts in (0, window - 1))
         return self._predictor.probe(self._start.planned, single, several)
 
+    def probe_tree(self, widths: Widths) -> RowProbe:
+        """See ``SpeechMachine.probe_tree``."""
+        raise UnsupportedError(f"trees of drafts run on a GPU in a later release; {_CPU_ONLY}")
+
+    def measure_costs(self) -> PassCosts:
+        """See ``SpeechMachine.measure_costs``."""
+        raise UnsupportedError(f"windows on a GPU are fixed in this release; {_CPU_ONLY}")
+
     def prepare(self, plan: FramePlan) -> None:
-        """See ``SpeechMachine.prepare``: captures a graph per number of drafts."""
-        if plan not in self._decoders:
-            rounds = {drafts: self._round(drafts, plan.rule) for drafts in range(max(plan.window, 1))}
-            self._decoders[plan] = DeviceFrameDecoder(self._predictor, self._start, rounds, plan.window, plan.rule)
+        """See ``SpeechMachine.prepare``: captures a graph per number of drafts.
+
+        Where rows are not exact, greedy requests have graphs of their own, which are made here too. Under the rule
+        coupled the guard follows the temperature; its graphs are made when the first request of one begins.
+        """
+        self._decoder_for(plan, None)
+        if plan.tolerance:
+            self._decoder_for(plan, Guard(plan.tolerance, of_logits=True))
 
     def begin(self, layout: PromptLayout, sampling: EffectiveSampling, max_frames: int, plan: FramePlan) -> None:
         """See ``SpeechMachine.begin``."""
-        self.prepare(plan)
         self._device.synchronise()  # a request that failed may have left work behind
         self._predictor.reset()
-        self._decoder, self._filters, self._max_frames = self._decoders[plan], sampling.code_predictor, max_frames
+        self._filters, self._max_frames = sampling.code_predictor, max_frames
+        self._decoder = self._decoder_for(plan, guard_for(self._filters, plan.rule, plan.tolerance))
+        self._decoder.reset()
         self._decoder.parameters.set(0, sampling.code_predictor, sampling.seed)
         self._marks[0].talker.record()
         self._talker.begin(0, self._rows.prompt(layout), self._rows.feed(layout), sampling)
@@ -177,10 +195,17 @@ class DeviceSpeechMachine:
         if frame < self._max_frames:
             self._decoder.start(frame, marks.rounds.record)
 
-    def _round(self, drafts: int, rule: Rule) -> DeviceRound:
-        key = drafts, rule.name
+    def _decoder_for(self, plan: FramePlan, guard: Guard | None) -> DeviceFrameDecoder:
+        if (plan, guard) not in self._decoders:
+            rounds = {drafts: self._round(drafts, plan.rule, guard) for drafts in range(max(plan.window, 1))}
+            decoder = DeviceFrameDecoder(self._predictor, self._start, rounds, plan.window, plan.rule)
+            self._decoders[plan, guard] = decoder
+        return self._decoders[plan, guard]
+
+    def _round(self, drafts: int, rule: Rule, guard: Guard | None = None) -> DeviceRound:
+        key = drafts, rule.name, guard if drafts else None
         if key not in self._rounds:
-            self._rounds[key] = DeviceRound(self._predictor, drafts, rule)
+            self._rounds[key] = DeviceRound(self._predictor, drafts, rule, guard)
         return self._rounds[key]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from cpspec_trt.devices.device import DeviceWork
 from cpspec_trt.engines.engine import Engine
+from cpspec_trt.files.pass_costs import PassCosts
 from cpspec_trt.files.sidecars import CodePredictorTables, TalkerTables
 from cpspec_trt.kernels.loading import default_kernels
 from cpspec_trt.kernels.oracle import OracleKernels
@@ -24,10 +25,13 @@ from cpspec_trt.pipelines.times import (
 )
 from cpspec_trt.sampling.effective import EffectiveSampling
 from cpspec_trt.sampling.talker import TalkerSampler
+from cpspec_trt.speculation.adaptive import AdaptivePolicy, chains, trees
 from cpspec_trt.speculation.fallback import MAX_CODEBOOK
 from cpspec_trt.speculation.frame import FrameDecoder
+from cpspec_trt.speculation.policy import FixedPolicy, Policy, Widths
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 from cpspec_trt.stages.code_predictor import CodePredictorStage
+from cpspec_trt.stages.pass_times import measure_passes
 from cpspec_trt.stages.row_probe import RowProbe
 from cpspec_trt.stages.talker import TalkerStage
 from cpspec_trt.stages.talker_rows import TalkerRows
@@ -91,6 +95,14 @@ class HostSpeechMachine:
         """See ``SpeechMachine.probe``."""
         return self._predictor.probe(window)
 
+    def probe_tree(self, widths: Widths) -> RowProbe:
+        """See ``SpeechMachine.probe_tree``."""
+        return self._predictor.probe_tree(widths)
+
+    def measure_costs(self) -> PassCosts:
+        """See ``SpeechMachine.measure_costs``."""
+        return measure_passes(self._predictor, self._kernels, self._tables.lm_heads)
+
     def prepare(self, plan: FramePlan) -> None:
         """See ``SpeechMachine.prepare``."""
         if plan not in self._decoders:
@@ -101,12 +113,20 @@ class HostSpeechMachine:
                 plan.window,
                 rule=plan.rule,
                 tolerance=plan.tolerance,
+                policy=self._policy(plan),
             )
+
+    def _policy(self, plan: FramePlan) -> Policy | None:
+        if plan.costs is not None:
+            wide = trees(plan.window, self.max_rows) if plan.rule.codes_follow_seed else []
+            return AdaptivePolicy(self.groups, [*chains(plan.window), *wide], plan.costs)
+        return None if plan.widths is None else FixedPolicy(plan.widths)
 
     def begin(self, layout: PromptLayout, sampling: EffectiveSampling, max_frames: int, plan: FramePlan) -> None:
         """See ``SpeechMachine.begin``."""
         self.prepare(plan)
         self._predictor.reset()
+        self._decoders[plan].reset()
         vocabulary, eos = self._config.decoder.vocab_size, self._config.codec_eos_id
         sampler = TalkerSampler(self._kernels, vocabulary, eos, self._rules.min_new_tokens, [sampling])
         with self._times.measure(TALKER_PREFILL):

@@ -12,8 +12,10 @@ from typing import Protocol
 import numpy as np
 
 from cpspec_trt.devices.device import DeviceWork
+from cpspec_trt.files.pass_costs import PassCosts
 from cpspec_trt.pipelines.times import StageTimes
 from cpspec_trt.sampling.effective import EffectiveSampling
+from cpspec_trt.speculation.policy import Widths
 from cpspec_trt.speculation.rules import Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 from cpspec_trt.stages.row_probe import RowProbe
@@ -41,11 +43,15 @@ class FramePlan:
         window: rows of a verify pass; 0 decodes autoregressively.
         rule: how sampled drafts are accepted.
         tolerance: gap of two logits below which a pass of several rows decides nothing.
+        widths: candidates per drafted depth, where drafts form trees.
+        costs: what passes take, where window and widths are chosen round by round.
     """
 
     window: int
     rule: Rule
     tolerance: float
+    widths: Widths | None = None
+    costs: PassCosts | None = None
 
 
 class Vocoder(Protocol):
@@ -86,6 +92,20 @@ class SpeechMachine(Protocol):
 
     def probe(self, window: int) -> RowProbe:
         """Compare passes of ``window`` rows with single steps. Not while a request runs."""
+
+    def probe_tree(self, widths: Widths) -> RowProbe:
+        """Compare passes of a tree with single steps. Not while a request runs.
+
+        Raises:
+            UnsupportedError: this machine verifies chains alone.
+        """
+
+    def measure_costs(self) -> PassCosts:
+        """Time passes of every size. Not while a request runs.
+
+        Raises:
+            UnsupportedError: this machine's windows are fixed.
+        """
 
     def prepare(self, plan: FramePlan) -> None:
         """Make ready what a plan needs, so that no request waits for it. Not while a request runs."""

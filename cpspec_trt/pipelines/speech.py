@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cpspec_trt.devices.device import DeviceWork
-from cpspec_trt.errors import RequestError
+from cpspec_trt.errors import EngineError, RequestError
+from cpspec_trt.files.pass_costs import PassCosts
 from cpspec_trt.files.results import FinishReason
 from cpspec_trt.kernels.faults import RowNumericError
 from cpspec_trt.pipelines.engine_set import SpeechEngines
@@ -20,9 +21,13 @@ from cpspec_trt.pipelines.machine import FramePlan, SpeechRules
 from cpspec_trt.pipelines.machines import DECODE_CHUNK, open_machine
 from cpspec_trt.pipelines.times import StageTimes
 from cpspec_trt.sampling.effective import EffectiveSampling
-from cpspec_trt.speculation.fallback import resolve_window
-from cpspec_trt.speculation.rules import DEFAULT_RULE, RULES, Rule
+from cpspec_trt.speculation.adaptive import trees
+from cpspec_trt.speculation.drafting import Drafting
+from cpspec_trt.speculation.fallback import resolve
+from cpspec_trt.speculation.policy import Widths
+from cpspec_trt.speculation.rules import RULES
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
+from cpspec_trt.speculation.tree import tree_rows
 from cpspec_trt.stages.row_probe import RowProbe
 from cpspec_trt.text.layout import PromptLayout
 
@@ -71,7 +76,8 @@ class SpeechPipeline:
     def __init__(self, engines: SpeechEngines, rules: SpeechRules) -> None:
         self._config = engines.configs.talker
         self._device = engines.device
-        self._probes: dict[int, RowProbe] = {}
+        self._probes: dict[int | Widths, RowProbe] = {}
+        self._costs: PassCosts | None = None
         try:
             self._machine = open_machine(engines, rules)
         except BaseException:
@@ -83,31 +89,57 @@ class SpeechPipeline:
         if self._device is not None:
             self._device.close()
 
-    def speculation(self, window: int, rebuild: str, rule: Rule = RULES[DEFAULT_RULE]) -> SpeculationStatus:
-        """What a requested verify window comes to on these engines (see ``resolve_window``).
+    def speculation(self, drafting: Drafting, rebuild: str, costs: PassCosts | None = None) -> SpeculationStatus:
+        """What a wish for speculation comes to on these engines (see ``resolve``).
 
-        The first call for a window probes whether its passes round like single steps, and makes ready what it needs.
+        The first call for a wish probes whether its passes round like single steps, and makes ready what it needs.
+
+        Args:
+            drafting: what is asked for.
+            rebuild: the command that repairs a narrow engine.
+            costs: what passes take, as measured at build time; an adaptive window measures now where it is None.
+
+        Raises:
+            EngineError: a tree does not fit, or an adaptive window has no stored costs under a rule that needs them.
+            UnsupportedError: this machine's drafts are chains of a fixed window.
         """
         machine = self._machine
-        status = resolve_window(window, machine.groups, machine.codebook, machine.max_rows, rebuild)
+        status = resolve(drafting, machine.groups, machine.codebook, machine.max_rows, rebuild)
         if status.effective:
-            if window not in self._probes:
-                self._probes[window] = machine.probe(window)
-            probe = self._probes[window]
-            status = replace(status, rows_exact=probe.exact, tolerance=probe.tolerance)
-        machine.prepare(_frame_plan(status, rule))
+            probes = self._probes_of(status)
+            tolerance = max(probe.tolerance for probe in probes)
+            status = replace(status, rows_exact=all(probe.exact for probe in probes), tolerance=tolerance)
+            if status.adaptive and self._costs is None:
+                self._costs = costs or self._measured(drafting)
+        machine.prepare(self._frame_plan(status))
         return status
 
-    def generate(
-        self, job: SpeechJob, status: SpeculationStatus, listener: Listener, rule: Rule = RULES[DEFAULT_RULE]
-    ) -> SpokenCodes:
+    def _probes_of(self, status: SpeculationStatus) -> list[RowProbe]:
+        """Of the largest chain, and of the largest tree where there are any."""
+        machine, window, tree = self._machine, status.effective, status.widths
+        if status.adaptive and RULES[status.rule].codes_follow_seed:
+            tree = max(trees(window, machine.max_rows), key=tree_rows)
+        if window not in self._probes:
+            self._probes[window] = machine.probe(window)
+        if tree is not None and tree not in self._probes:
+            self._probes[tree] = machine.probe_tree(tree)
+        return [self._probes[each] for each in (window, tree) if each is not None]
+
+    def _measured(self, drafting: Drafting) -> PassCosts:
+        if not drafting.rule.codes_follow_seed:
+            raise EngineError(
+                f"an adaptive window under the rule {drafting.rule.name} needs stored pass costs, so that the same "
+                "input gives the same output; run cpspec-build --measureCosts, or use the rule coupled"
+            )
+        return self._machine.measure_costs()
+
+    def generate(self, job: SpeechJob, status: SpeculationStatus, listener: Listener) -> SpokenCodes:
         """Produce the codes of a request.
 
         Args:
             job: the request.
-            status: of ``speculation``, for the same rule.
+            status: of ``speculation``.
             listener: is told about progress.
-            rule: how sampled drafts are accepted.
 
         Raises:
             RowNumericError: the logits of a row allow no draw; names request, frame and depth.
@@ -118,7 +150,7 @@ class SpeechPipeline:
         codes = np.empty((job.max_frames, machine.groups), np.int32)
         listener.request_started(job.name, job.max_frames)
         try:
-            frames, finished = self._frames(job, _frame_plan(status, rule), codes, statistics, listener)
+            frames, finished = self._frames(job, self._frame_plan(status), codes, statistics, listener)
         except RowNumericError as fault:
             raise fault.of_request(job.name) from None
         return SpokenCodes(codes[:frames].copy(), finished, statistics, machine.take_times(), machine.take_work())
@@ -166,6 +198,7 @@ class SpeechPipeline:
         ended = machine.first_code(job.max_frames) == eos
         return job.max_frames, "stop" if ended else "length"
 
-
-def _frame_plan(status: SpeculationStatus, rule: Rule) -> FramePlan:
-    return FramePlan(status.effective, rule, status.tolerance or 0.0)
+    def _frame_plan(self, status: SpeculationStatus) -> FramePlan:
+        costs = self._costs if status.adaptive and status.effective else None
+        widths = status.widths if status.effective else None
+        return FramePlan(status.effective, RULES[status.rule], status.tolerance or 0.0, widths, costs)

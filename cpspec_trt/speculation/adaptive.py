@@ -45,13 +45,18 @@ class AdaptivePolicy:
         self._times = [_time(widths, costs) for widths in self._choices]
         deepest, widest = max(map(len, self._choices)), max(max(each, default=1) for each in self._choices)
         self._counts = np.zeros((2, groups, deepest, widest + 1))  # reached, accepted
-        self.probes = 0
+        self._probes = 0
         self.reset()
 
     @property
     def largest(self) -> Sequence[Widths]:
         """See ``Policy``."""
         return self._choices
+
+    @property
+    def probes(self) -> int:
+        """See ``Policy``."""
+        return self._probes
 
     def reset(self) -> None:
         """Forget everything: a request's choices are its own."""
@@ -75,7 +80,7 @@ class AdaptivePolicy:
         if self._since_probe < PROBE_EVERY:
             return ()
         self._since_probe = 0
-        self.probes += 1
+        self._probes += 1
         return wanted or (1,)
 
     def observe(self, last: I64, widths: Widths, outcome: Outcome) -> None:

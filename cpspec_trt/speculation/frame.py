@@ -6,6 +6,7 @@ so where the predictor's rows are the same bits, greedy codes are the same codes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.kernels.protocol import F32, I64, FilterParameters, Kernels
 from cpspec_trt.speculation.counters import FrameCounters
 from cpspec_trt.speculation.drafting import MAX_WINDOW, MIN_WINDOW
-from cpspec_trt.speculation.policy import FixedPolicy, Policy, is_chain
+from cpspec_trt.speculation.policy import FixedPolicy, Policy, Widths, is_chain
 from cpspec_trt.speculation.predictor import Predictor
 from cpspec_trt.speculation.round import FrameState, RoundRunner
 from cpspec_trt.speculation.rules import DEFAULT_RULE, GREEDY, RULES, Rule
@@ -82,6 +83,7 @@ class FrameDecoder:
         self._last = np.empty(max_batch, np.int64)
         self._first = np.empty((max_batch, predictor.hidden_size), np.float32)
         self._context = np.empty((max_batch, predictor.hidden_size), np.float32)
+        self._chosen: Counter[Widths] = Counter()
         self._counters = FrameCounters(max_batch, max_drafts)
 
     def decode(
@@ -118,16 +120,25 @@ class FrameDecoder:
         self._first[:batch] = self._predictor.start_frame(talker_hidden, first_codes)
         self._rounds.decide_first(state, self._first[:batch])
         self._counters.start(batch)
+        probes = self._policy.probes
         self._run_rounds(state)
         codes_out[:] = state.codes
         names = [self._rule_name(each) for each in filters]
         self._counters.report(statistics, names)
+        for each in statistics:
+            each.add_choices(self._chosen, self._policy.probes - probes)
+
+    def reset(self) -> None:
+        """Begin a request: a policy that learns forgets what it learned from another."""
+        self._policy.reset()
 
     def _run_rounds(self, state: FrameState) -> None:
         plain = False
+        self._chosen.clear()
         while not state.finished:
             last = state.last[state.last < state.codes.shape[1] - 1]
             widths = () if plain else self._policy.choose(last)
+            self._chosen[widths] += 1
             if self._trees is None or is_chain(widths):
                 outcome = self._rounds.run(state, len(widths))
             else:

@@ -16,10 +16,17 @@ class Policy(Protocol):
 
     Attributes:
         largest: everything it may choose, by which buffers are bound.
+        probes: rounds so far that drafted only to see whether it pays again.
     """
 
     @property
     def largest(self) -> Sequence[Widths]: ...
+
+    @property
+    def probes(self) -> int: ...
+
+    def reset(self) -> None:
+        """Begin a request."""
 
     def choose(self, last: I64) -> Widths:
         """The drafts of the next round.
@@ -43,6 +50,14 @@ class FixedPolicy:
     def largest(self) -> Sequence[Widths]:
         """See ``Policy``."""
         return (self._widths,)
+
+    @property
+    def probes(self) -> int:
+        """See ``Policy``."""
+        return 0
+
+    def reset(self) -> None:
+        """See ``Policy.reset``."""
 
     def choose(self, last: I64) -> Widths:
         """See ``Policy.choose``."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from cpspec_trt.speculation.rules import DEFAULT_RULE
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,9 @@ class SpeculationStatus:
             then greedy codes are those of the autoregressive loop, bit for bit. None without speculation.
         tolerance: gap of two logits below which a pass of several rows decides nothing: 0 where rows are exact, None
             without speculation.
+        widths: candidates per drafted depth, where drafts form trees.
+        rule: how sampled drafts are accepted.
+        adaptive: window and widths are chosen round by round; ``requested`` and ``effective`` are the largest window.
     """
 
     requested: int
@@ -25,6 +31,9 @@ class SpeculationStatus:
     reason: str | None = None
     rows_exact: bool | None = None
     tolerance: float | None = None
+    widths: tuple[int, ...] | None = None
+    rule: str = DEFAULT_RULE
+    adaptive: bool = False
 
 
 @dataclass(slots=True)
@@ -41,6 +50,8 @@ class SpeculationStatistics:
         proposed: drafts verified, by draft offset.
         reached: those of them whose predecessors in the round all stood, by draft offset.
         accepted: drafts accepted, by draft offset. accepted / reached estimates the acceptance of an offset.
+        choices: rounds by what was drafted, candidates per depth; of the whole batch.
+        probes: rounds that drafted only to see whether it pays again.
         guarded: decisions left to a plain step, because two candidates were closer than the backend's tolerance.
     """
 
@@ -54,6 +65,8 @@ class SpeculationStatistics:
     reached: list[int] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
     guarded: int = 0
+    choices: Counter[tuple[int, ...]] = field(default_factory=Counter)
+    probes: int = 0
 
     def add_autoregressive_frame(self, passes: int) -> None:
         """Count a frame decoded without speculation."""
@@ -81,6 +94,11 @@ class SpeculationStatistics:
         self.accepted = _added(self.accepted, accepted)
         self.guarded += guarded
 
+    def add_choices(self, choices: Mapping[tuple[int, ...], int], probes: int) -> None:
+        """Count what the rounds of a frame drafted."""
+        self.choices.update(choices)
+        self.probes += probes
+
     @property
     def codes_per_round(self) -> float | None:
         """Mean number of codes a round committed; None before the first round."""
@@ -89,12 +107,13 @@ class SpeculationStatistics:
     def to_json(self) -> dict[str, object]:
         """The ``code_predictor`` object of a response."""
         return {
-            "requested": self.status.requested,
+            "requested": "auto" if self.status.adaptive else self.status.requested,
             "effective": self.status.effective,
             "rule": self.rule,
             "reason": self.status.reason,
             "rows_exact": self.status.rows_exact,
             "tolerance": self.status.tolerance,
+            "tree_width": list(self.status.widths) if self.status.widths is not None else None,
             "passes": self.passes,
             "rounds": self.rounds,
             "proposed": list(self.proposed),
@@ -102,7 +121,13 @@ class SpeculationStatistics:
             "accepted": list(self.accepted),
             "guarded": self.guarded,
             "codes_per_round": self.codes_per_round,
+            "choices": self._named_choices() if self.status.adaptive else None,
+            "probes": self.probes,
         }
+
+    def _named_choices(self) -> dict[str, int]:
+        """Rounds by the candidates per drafted depth, ``1,1`` a chain of two; ``0`` are plain steps."""
+        return {",".join(map(str, widths)) or "0": count for widths, count in sorted(self.choices.items())}
 
 
 def _added(total: list[int], more: Sequence[int]) -> list[int]:

@@ -42,6 +42,11 @@ class TreeLayout:
         """The tree with ``widths[d]`` children of every node at depth d."""
         return _layout(widths)
 
+    def path(self, node: int) -> list[int]:
+        """The nodes from the root to one."""
+        above = int(self.parents[node])
+        return [node] if above < 0 else [*self.path(above), node]
+
 
 @cache
 def _layout(widths: tuple[int, ...]) -> TreeLayout:

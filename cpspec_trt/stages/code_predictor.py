@@ -16,6 +16,8 @@ from cpspec_trt.errors import EngineError
 from cpspec_trt.files.engine_config import CodePredictorConfig
 from cpspec_trt.files.manifest import ProfileName
 from cpspec_trt.files.sidecars import CodePredictorTables
+from cpspec_trt.speculation.policy import Widths
+from cpspec_trt.speculation.tree import TreeLayout
 from cpspec_trt.stages.decoder_pass import DecoderPass, KeyValueCache, RopeTable
 from cpspec_trt.stages.row_probe import FRAMES, RowProbe, compare_rows
 
@@ -26,6 +28,8 @@ class CodePredictorStage:
     """Runs prefill and verify passes for a batch of frames (see ``speculation.predictor.Predictor``).
 
     Attributes:
+        talker_hidden_size: width of the row that starts a frame.
+        batch: frames decoded together.
         max_rows: new positions a verify pass may have.
         prefill_seconds: wall-clock time of the last frame's prefill.
     """
@@ -54,7 +58,8 @@ class CodePredictorStage:
         self.codebook = int(tables.lm_heads.shape[1])
         self.hidden_size = config.decoder.hidden_size
         self._engine = engine
-        self._width = config.talker_hidden_size
+        self.talker_hidden_size = config.talker_hidden_size
+        self.batch = batch
         self._embeddings = tables.codec_embeddings
         self._heads = tables.lm_heads
         self._codec_embedding = codec_embedding
@@ -84,9 +89,34 @@ class CodePredictorStage:
         batch = len(self._lengths)
         pairs = []
         for _ in range(FRAMES):
-            hidden = generator.standard_normal((batch, self._width)).astype(np.float32)
+            hidden = generator.standard_normal((batch, self.talker_hidden_size)).astype(np.float32)
             codes = generator.integers(self.codebook, size=(batch, self.groups - 1))
             pairs.append((self._rows_of(hidden, codes, 1), self._rows_of(hidden, codes, rows)))
+        self.reset()
+        return compare_rows(pairs, PREFILL_ROWS - 1, self._heads)
+
+    def probe_tree(self, widths: Widths) -> RowProbe:
+        """Compare rows of a tree with those of the chains in it, fed one by one, on random input.
+
+        The first and the last path are compared. The cache holds garbage afterwards.
+        """
+        layout = TreeLayout.of(widths)
+        batch, nodes = self.batch, len(layout.depths)
+        generator = np.random.default_rng(nodes)
+        tree = np.tile(layout.depths, (batch, 1)), np.tile(layout.parents, (batch, 1))
+        pairs = []
+        for leaf in (int(np.argmax(layout.depths)), nodes - 1):
+            path = layout.path(leaf)[: self.groups - PREFILL_ROWS]
+            hidden = generator.standard_normal((batch, self.talker_hidden_size)).astype(np.float32)
+            codes = generator.integers(self.codebook, size=(batch, nodes))
+            self.start_frame(hidden, codes[:, 0])
+            together = self.verify_tree(codes, *tree)[:, path].copy()
+            self.start_frame(hidden, codes[:, 0])
+            single = np.empty_like(together)
+            for at, node in enumerate(path):
+                single[:, at] = self.verify(codes[:, node : node + 1])[:, 0]
+                self.commit(np.ones(batch, np.int64))
+            pairs.append((single, together))
         self.reset()
         return compare_rows(pairs, PREFILL_ROWS - 1, self._heads)
 
@@ -197,7 +227,7 @@ class CodePredictorStage:
         profile: ProfileName = (
             "generation" if rows <= self._engine.manifest.max_new_positions("generation") else "context"
         )
-        embeds = np.zeros((batch, rows, self._width), np.float32)
+        embeds = np.zeros((batch, rows, self.talker_hidden_size), np.float32)
         hidden = np.empty((batch, rows, self.hidden_size), np.float32)
         extra = {"hidden_states": hidden}
         return DecoderPass(self._engine, profile, self._cache, self._rope, embeds, extra), hidden

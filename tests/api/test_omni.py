@@ -12,6 +12,7 @@ from cpspec_trt import Omni
 from cpspec_trt.errors import EngineError, RequestError, SpeculationRefused, UsageError
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.sampling.talker import TalkerSampler
+from cpspec_trt.speculation.drafting import Drafting
 from tests.conftest import Maker
 
 USER = [{"role": "user", "content": "hello world, how are you today?"}]
@@ -47,7 +48,7 @@ def test_engines_for_text_only_refuse_to_speak_by_name(omni_engines: Maker) -> N
     assert omni.answer(USER, audio=False, max_new_tokens=2).text
     assert omni.answer(USER, max_new_tokens=2).audio_finish_reason is None
     with pytest.raises(RequestError, match="opened for text only"):
-        omni.speculation(3)
+        omni.speculation(Drafting.checked(3))
 
 
 def test_the_same_seed_gives_the_same_reply_and_another_seed_another(omni: Omni) -> None:

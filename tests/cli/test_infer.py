@@ -139,6 +139,34 @@ def test_dump_output_prints_the_response_as_json(run: TtsRun) -> None:
     assert json.loads(result.stdout)["frames"] == 6
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--cpSpecRule=greedy",), ("--cpSpecRule", "greedy")),
+        (("--cpSpecTreeWidth=2",), ("--cpSpecTreeWidth", "needs a verify window")),
+        (("--cpSpecTreeWidth=2", "--cpSpecVerifySize=3"), ("--cpSpecTreeWidth", "needs the rule coupled")),
+        (("--cpSpecTreeWidth=4,x",), ("--cpSpecTreeWidth", "4,x")),
+        (
+            ("--cpSpecTreeWidth=4", "--cpSpecVerifySize=4", "--cpSpecRule=coupled"),
+            ("--cpSpecTreeWidth", "has 85 rows", "4 with windows up to 3"),
+        ),
+        (
+            ("--cpSpecTreeWidth=4,2", "--cpSpecVerifySize=4", "--cpSpecRule=coupled"),
+            ("--cpSpecTreeWidth", "2 entries for the 3 drafted depths"),
+        ),
+        (
+            ("--cpSpecTreeWidth=2", "--cpSpecVerifySize=auto", "--cpSpecRule=coupled"),
+            ("--cpSpecTreeWidth", "needs a fixed verify window"),
+        ),
+    ],
+)
+def test_a_rule_or_tree_that_cannot_work_is_a_usage_error_before_anything_is_loaded(
+    run: TtsRun, flags: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    assert_one_clear_line(run(document(), *flags, talker=Path("/nonexistent")), 2, *said)
+    assert run.left_nothing()
+
+
 @pytest.mark.parametrize("value", ["1", "-1", "9", "x", "2.5", ""])
 def test_a_window_that_cannot_work_is_a_usage_error_before_anything_is_loaded(run: TtsRun, value: str) -> None:
     result = run(document(), f"--cpSpecVerifySize={value}", talker=Path("/nonexistent"))

@@ -200,6 +200,8 @@ def test_flags_of_speech_without_speech_are_each_warned_about(run: OmniRun) -> N
         "--multimodalEngineDir": run.engines,
         "--outputAudioDir": run.audio,
         "--cpSpecVerifySize": 3,
+        "--cpSpecRule": "coupled",
+        "--cpSpecTreeWidth": 2,
     }
     result = run(document(), *(word for pair in given.items() for word in pair), audio=False)
     assert result.returncode == 0, result.stderr

@@ -13,9 +13,10 @@ from tests.cli.runs import Result, infer_here
 # What selects the tool that cpspec-infer stands in for.
 SELECTED = {TTS: ["--talkerEngineDir", "none"], OMNI: ["--engineDir", "none", "--outputFile", "none/out.json"]}
 # A value that works, where "3" does not; and what else a flag needs.
-VALUES = {"--cpSpecVerifySize": "2", "--inputFile": "none.json"}
-NEEDED = {"--requireSpeculation": ["--cpSpecVerifySize", "3"]}
-NEEDED_OF_OMNI = {
+VALUES = {"--cpSpecVerifySize": "2", "--cpSpecRule": "coupled", "--inputFile": "none.json"}
+_TREE = {"--cpSpecTreeWidth": ["--cpSpecVerifySize", "3", "--cpSpecRule", "coupled"]}
+NEEDED = _TREE | {"--requireSpeculation": ["--cpSpecVerifySize", "3"]}
+NEEDED_OF_OMNI = _TREE | {
     "--requireSpeculation": ["--cpSpecVerifySize", "3", "--enableAudioOutput", "--talkerEngineDir", "none"],
     "--enableAudioOutput": ["--talkerEngineDir", "none"],
 }

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from cpspec_trt.speculation.fallback import resolve_window
+from cpspec_trt.errors import EngineError
+from cpspec_trt.speculation.drafting import Drafting
+from cpspec_trt.speculation.fallback import resolve
 
 
 def test_off_is_off_and_needs_no_reason() -> None:
-    status = resolve_window(0, groups=2, codebook=9999, max_rows=1, rebuild="make it")
+    status = resolve(Drafting.checked(0), groups=2, codebook=9999, max_rows=1, rebuild="make it")
     assert (status.requested, status.effective, status.reason) == (0, 0, None)
 
 
 def test_a_window_that_fits_runs() -> None:
-    status = resolve_window(8, groups=16, codebook=4096, max_rows=8, rebuild="make it")
+    status = resolve(Drafting.checked(8), groups=16, codebook=4096, max_rows=8, rebuild="make it")
     assert (status.effective, status.reason) == (8, None)
 
 
@@ -26,7 +28,21 @@ def test_a_window_that_fits_runs() -> None:
     ],
 )
 def test_each_limit_gives_its_reason(groups: int, codebook: int, max_rows: int, reason: str) -> None:
-    status = resolve_window(3, groups, codebook, max_rows, "make it")
+    status = resolve(Drafting.checked(3), groups, codebook, max_rows, "make it")
     assert (status.requested, status.effective) == (3, 0)
     assert status.reason is not None
     assert reason in status.reason
+
+
+def test_a_tree_that_does_not_fit_is_refused_saying_what_to_build() -> None:
+    drafting = Drafting.checked(4, "coupled", 2)
+    with pytest.raises(EngineError, match=r"widths 2,2,2 has 15 rows.*accepts 8 new positions; rebuild it with make it"):
+        resolve(drafting, groups=16, codebook=2048, max_rows=8, rebuild="make it")
+    status = resolve(drafting, groups=16, codebook=2048, max_rows=15, rebuild="make it")
+    assert (status.effective, status.widths, status.adaptive) == (4, (2, 2, 2), False)
+
+
+def test_an_adaptive_window_runs_where_the_largest_does() -> None:
+    status = resolve(Drafting.checked("auto"), groups=16, codebook=2048, max_rows=8, rebuild="make it")
+    assert (status.requested, status.effective, status.adaptive) == (8, 8, True)
+    assert resolve(Drafting.checked("auto"), 16, 2048, 7, "make it").effective == 0

@@ -189,6 +189,7 @@ def test_greedy_with_a_perfect_draft_needs_one_round_per_window() -> None:
         "reason": None,
         "rows_exact": None,
         "tolerance": None,
+        "tree_width": None,
         "passes": 3,
         "rounds": 2,
         "proposed": [2, 2, 1],
@@ -196,6 +197,8 @@ def test_greedy_with_a_perfect_draft_needs_one_round_per_window() -> None:
         "accepted": [2, 2, 1],
         "guarded": 0,
         "codes_per_round": 3.5,
+        "choices": None,
+        "probes": 0,
     }
 
 

@@ -19,6 +19,7 @@ def test_frames_add_up_offset_by_offset() -> None:
         "reason": None,
         "rows_exact": None,
         "tolerance": None,
+        "tree_width": None,
         "passes": 8,
         "rounds": 6,
         "proposed": [5, 4],
@@ -26,6 +27,8 @@ def test_frames_add_up_offset_by_offset() -> None:
         "accepted": [3, 3],
         "guarded": 0,
         "codes_per_round": 2.0,
+        "choices": None,
+        "probes": 0,
     }
 
 
@@ -39,6 +42,7 @@ def test_a_fallback_reports_its_reason_and_autoregressive_counts() -> None:
         "reason": "the codebook has 8192 codes",
         "rows_exact": None,
         "tolerance": None,
+        "tree_width": None,
         "passes": 15,
         "rounds": 0,
         "proposed": [],
@@ -46,6 +50,8 @@ def test_a_fallback_reports_its_reason_and_autoregressive_counts() -> None:
         "accepted": [],
         "guarded": 0,
         "codes_per_round": None,
+        "choices": None,
+        "probes": 0,
     }
 
 
@@ -56,3 +62,17 @@ def test_counters_handed_out_are_copies() -> None:
     assert isinstance(handed, list)
     handed[0] = 99
     assert statistics.accepted == [1]
+
+
+def test_what_an_adaptive_window_chose_is_counted_by_name() -> None:
+    statistics = SpeculationStatistics(SpeculationStatus(8, 8, widths=None, adaptive=True))
+    statistics.add_choices({(): 3, (1, 1): 2}, probes=1)
+    statistics.add_choices({(2, 1): 4}, probes=0)
+    found = statistics.to_json()
+    assert found["requested"] == "auto"
+    assert found["choices"] == {"0": 3, "1,1": 2, "2,1": 4}
+    assert found["probes"] == 1
+
+
+def test_a_tree_is_reported_by_its_widths() -> None:
+    assert SpeculationStatistics(SpeculationStatus(3, 3, widths=(4, 2))).to_json()["tree_width"] == [4, 2]

@@ -1,0 +1,53 @@
+"""What a CodePredictor's passes take on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cpspec_trt.files.pass_costs import PassCosts
+from cpspec_trt.kernels.protocol import Kernels
+from cpspec_trt.stages.code_predictor import CodePredictorStage
+
+_SIZES = (1, 2, 3, 4, 5, 6, 8, 13, 21, 31, 64)
+_REPEATS = 5
+_HEADS = 4  # a head per row, of different heads: none is in the cache from the one before
+
+
+def measure_passes(stage: CodePredictorStage, kernels: Kernels, heads: np.ndarray) -> PassCosts:
+    """Time passes of every size that the engine takes, and a head; the best of a few tries counts.
+
+    The cache holds garbage afterwards, and the stage is reset.
+
+    Args:
+        stage: over the engine.
+        kernels: that apply the heads.
+        heads: float32 [G-1, V, H].
+    """
+    sizes = [rows for rows in _SIZES if rows <= stage.max_rows]
+    batch = stage.batch
+    stage.start_frame(np.zeros((batch, stage.talker_hidden_size), np.float32), np.zeros(batch, np.int64))
+    seconds = [_best(lambda rows=rows: stage.verify(np.zeros((batch, rows), np.int64))) for rows in sizes]  # type: ignore[misc]
+    stage.reset()
+    count = min(_HEADS, len(heads))
+    rows = np.arange(count)
+    hidden, logits = np.zeros((count, heads.shape[2]), np.float32), np.empty((count, heads.shape[1]), np.float32)
+    head = _best(lambda: kernels.grouped_heads(hidden, rows, rows, heads, logits)) / count
+    return PassCosts(tuple(sizes), tuple(_rising(seconds)), head)
+
+
+def _best(run: Callable[[], object]) -> float:
+    run()
+    tries = []
+    for _ in range(_REPEATS):
+        began = time.perf_counter()
+        run()
+        tries.append(time.perf_counter() - began)
+    return min(tries)
+
+
+def _rising(seconds: Sequence[float]) -> list[float]:
+    """More rows never take less: what says otherwise is noise."""
+    return [float(value) for value in np.maximum.accumulate(seconds)]
