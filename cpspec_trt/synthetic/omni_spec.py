@@ -11,7 +11,13 @@ from cpspec_trt.errors import UsageError
 from cpspec_trt.files.engine_config import DecoderDimensions, MoeDimensions
 from cpspec_trt.files.tensors import StorageType
 from cpspec_trt.synthetic.codec_vocabulary import TAG_IDS
-from cpspec_trt.synthetic.spec_checks import check_code_groups, check_stack, check_text_vocabulary
+from cpspec_trt.synthetic.spec_checks import (
+    check_code_groups,
+    check_codebook,
+    check_mrope,
+    check_stack,
+    check_text_vocabulary,
+)
 
 # published: config.json with rope_theta and rope_scaling, chat_template.json. transformers_5: the fields that
 # transformers 5 writes when it saves (rope_parameters, num_local_experts), chat_template.jinja.
@@ -101,11 +107,7 @@ class OmniSpec:
 
     def __post_init__(self) -> None:
         """Refuse a combination that no checkpoint can have."""
-        if self.code_predictor.vocab_size != self.codebook_size:
-            raise UsageError(
-                f"code_predictor.vocab_size is {self.code_predictor.vocab_size}, but talker.vocab_size leaves "
-                f"{self.codebook_size} codes in front of its {TAG_IDS} tags; make the two equal"
-            )
+        check_codebook(self.code_predictor.vocab_size, self.talker.vocab_size)
         if self.code_predictor.hidden_size != self.talker.hidden_size:
             raise UsageError(
                 f"code_predictor.hidden_size is {self.code_predictor.hidden_size}, talker.hidden_size "
@@ -125,11 +127,7 @@ class OmniSpec:
             ("thinker", self.thinker, self.thinker_moe),
             ("talker", self.talker, self.talker_moe),
         ):
-            if 2 * sum(self.mrope_section) != stack.head_dim:
-                raise UsageError(
-                    f"mrope_section is {self.mrope_section}; it must add up to half of {name}.head_dim, "
-                    f"{stack.head_dim // 2}"
-                )
+            check_mrope(self.mrope_section, name, stack.head_dim)
             check_stack(name, stack)
             if moe.num_experts_per_tok > moe.num_experts:
                 raise UsageError(f"{name}: {moe.num_experts_per_tok} of {moe.num_experts} experts cannot be chosen")

@@ -7,11 +7,16 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from cpspec_trt.errors import UsageError
 from cpspec_trt.files.engine_config import DecoderDimensions
 from cpspec_trt.files.tensors import StorageType
 from cpspec_trt.synthetic.codec_vocabulary import TAG_IDS
-from cpspec_trt.synthetic.spec_checks import check_code_groups, check_stack, check_text_vocabulary
+from cpspec_trt.synthetic.spec_checks import (
+    check_code_groups,
+    check_codebook,
+    check_mrope,
+    check_stack,
+    check_text_vocabulary,
+)
 
 Kind = Literal["custom_voice", "voice_design"]
 
@@ -87,16 +92,8 @@ class TtsSpec:
 
     def __post_init__(self) -> None:
         """Refuse a combination that no checkpoint can have."""
-        if self.code_predictor.vocab_size != self.codebook_size:
-            raise UsageError(
-                f"code_predictor.vocab_size is {self.code_predictor.vocab_size}, but talker.vocab_size leaves "
-                f"{self.codebook_size} codes in front of its {TAG_IDS} tags; make the two equal"
-            )
-        if 2 * sum(self.mrope_section) != self.talker.head_dim:
-            raise UsageError(
-                f"mrope_section is {self.mrope_section}; it must add up to half of talker.head_dim, "
-                f"{self.talker.head_dim // 2}"
-            )
+        check_codebook(self.code_predictor.vocab_size, self.talker.vocab_size)
+        check_mrope(self.mrope_section, "talker", self.talker.head_dim)
         check_stack("talker", self.talker)
         check_stack("code_predictor", self.code_predictor)
         check_text_vocabulary(self.text_base_vocab, self.text_vocab_size)

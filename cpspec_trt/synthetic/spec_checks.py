@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cpspec_trt.errors import UsageError
 from cpspec_trt.files.engine_config import DecoderDimensions
+from cpspec_trt.synthetic.codec_vocabulary import TAG_IDS
 
 ADDED_TOKENS = 33  # of the published tokenizer; their ids follow those of bytes and merges
 _FEWEST_TOKENS = 256 + 15  # the bytes, and the merges that make one token of each role
@@ -22,6 +23,30 @@ def check_stack(name: str, stack: DecoderDimensions) -> None:
         raise UsageError(f"{name}: {stack.num_key_value_heads} KV heads do not divide the attention heads")
     if stack.head_dim % 2:
         raise UsageError(f"{name}.head_dim is {stack.head_dim}; rotary positions need an even number")
+
+
+def check_codebook(codes: int, talker_vocabulary: int) -> None:
+    """Refuse a CodePredictor that predicts other codes than the Talker has.
+
+    Raises:
+        UsageError: names the field.
+    """
+    expected = talker_vocabulary - TAG_IDS
+    if codes != expected:
+        raise UsageError(
+            f"code_predictor.vocab_size is {codes}, but talker.vocab_size leaves {expected} codes in front of its "
+            f"{TAG_IDS} tags; make the two equal"
+        )
+
+
+def check_mrope(section: tuple[int, int, int], name: str, head_dim: int) -> None:
+    """Refuse rotary sections that do not fill half of a head.
+
+    Raises:
+        UsageError: names the field.
+    """
+    if 2 * sum(section) != head_dim:
+        raise UsageError(f"mrope_section is {section}; it must add up to half of {name}.head_dim, {head_dim // 2}")
 
 
 def check_text_vocabulary(base: int, rows: int) -> None:

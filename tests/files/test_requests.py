@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cpspec_trt.errors import InputFileError, UsageError
 from cpspec_trt.files.requests import Message, TtsRequestFile, read_tts_requests
+from tests.files.wrong_values import SPEECH, cases
 
 
 def request(content: Any = "Hello.", **fields: Any) -> dict[str, Any]:
@@ -232,20 +233,10 @@ def test_content_that_cannot_be_spoken_is_refused_with_its_path(tmp_path: Path, 
     assert found.startswith(f"requests[2].messages[0].content{message}")
 
 
-def cases(names: str, *values: Any) -> list[tuple[str, Any]]:
-    return [(name, value) for name in names.split() for value in values]
-
-
-BIG = 10**400
 WRONG = [
-    *cases("talker_temperature subtalker_temperature", -0.1, "1", True, BIG, 1e39, 1e-40, [], None),
-    *cases("talker_top_k subtalker_top_k", -1, 1.5, "5", True, BIG, None),
-    *cases("talker_top_p subtalker_top_p", -0.1, "1", False, BIG, None),
-    *cases("repetition_penalty", 0, -1, 1e-30, 0.00099, 1000.1, 1e30, 1e39, "1", True, None),
-    *cases("max_audio_length", 0, -1, 1.5, 2**31, BIG, "5", True, None),
-    *cases("sampling_seed", -1, 2**64, 0.5, "42", True, None),
-    *cases("do_sample subtalker_do_sample non_streaming_mode", 1, "no", None),
-    *cases("speaker language instruct", 1, ["ryan"], None, "\udfff"),
+    *SPEECH,
+    *cases("non_streaming_mode", 1, "no", None),
+    *cases("language instruct", 1, ["ryan"], None, "\udfff"),
 ]
 
 
