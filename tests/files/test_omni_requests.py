@@ -350,10 +350,10 @@ def test_a_field_of_another_level_is_named_with_its_owner(tmp_path: Path) -> Non
     assert file.warnings[0].endswith("is ignored (did you mean stop of a request?)")
 
 
-_NAMES = st.sampled_from(
-    "requests messages role content type text stop streaming enable speaker temperature top_p max_generate_length "
-    "talker_top_k logit_bias apply_chat_template batch_size image language".split()
-)
+_NAMES = st.sampled_from((
+    "requests", "messages", "role", "content", "type", "text", "stop", "streaming", "enable", "speaker", "temperature",
+    "top_p", "max_generate_length", "talker_top_k", "logit_bias", "apply_chat_template", "batch_size", "image", "language",
+))  # fmt: skip
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None))
 _JSON = st.recursive(
     _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES | st.text(), inner, max_size=4)
