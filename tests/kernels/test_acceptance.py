@@ -90,6 +90,23 @@ def test_random_rounds_are_decided_as_the_oracle_decides_them(native: NativeKern
     assert 0.2 < (accepted < rounds.counts).mean() < 0.8
 
 
+@pytest.mark.parametrize("draft", [0, 1, 2])
+def test_the_worked_example_is_decided_as_the_oracle_decides_it(native: NativeKernels, draft: int) -> None:
+    """p = [.5, .3, .2], q = [.4, .4, .2]; its frequencies are tested in test_draws.py."""
+    count = 3000
+    ones = np.ones(count, np.int64)
+    target, law = (np.tile(np.array(each, np.float32), (count, 1)) for each in ([0.5, 0.3, 0.2], [0.4, 0.4, 0.2]))
+    seeds = np.arange(count, dtype=np.uint64)
+    rounds = Rounds(np.repeat(target, 2, axis=0), law, draft * ones, ones, ones, seeds, np.zeros(count, np.uint32))
+    accepted, codes = rounds.decide(native)
+    want_accepted, want_codes = rounds.decide(OracleKernels())
+    np.testing.assert_array_equal(accepted, want_accepted)
+    other = np.flatnonzero(codes != want_codes)
+    assert all(rounds.lead(sequence, int(accepted[sequence])) < NEAR_TIE for sequence in other)
+    assert len(other) <= 1
+    assert accepted.all() == (draft != 1)
+
+
 @pytest.mark.parametrize("vocabulary", [2048, 4096])
 def test_rounds_over_a_whole_codebook_are_decided_as_the_oracle_decides_them(
     native: NativeKernels, vocabulary: int

@@ -37,7 +37,7 @@ def test_a_head_product_has_the_same_bits_however_many_others_are_computed(
         np.testing.assert_array_equal(alone[0], together[index])
 
 
-@pytest.mark.parametrize("width", [1, 31, 32, 33, 256, 1000])
+@pytest.mark.parametrize("width", [1, 31, 32, 33, 256, 1000, 2048])
 @pytest.mark.parametrize("dtypes", list(itertools.product(FLOATS, FLOATS)), ids="-".join)
 def test_grouped_heads_equal_float64_within_rounding(kernels: Kernels, dtypes: tuple[str, str], width: int) -> None:
     random = np.random.default_rng(width)
@@ -74,15 +74,16 @@ def test_the_order_of_summation_is_32_strided_lanes_and_a_butterfly(native: Nati
     np.testing.assert_array_equal(_heads(native, hidden, [0], [0], weights)[0], lanes[:, 0])
 
 
-@pytest.fixture(scope="module")
-def fused() -> dict[str, np.ndarray]:
+@pytest.fixture(scope="module", params=FLOATS)
+def fused(request: pytest.FixtureRequest) -> dict[str, np.ndarray]:
+    dtype = FLOATS[request.param]
     random = np.random.default_rng(9)
     rows = 7
     return {
-        "hidden": random.normal(size=(3, 64)).astype(np.float32),
+        "hidden": random.normal(size=(3, 64)).astype(dtype),
         "hidden_rows": random.integers(0, 3, rows),
         "head_rows": random.integers(0, 4, rows),
-        "heads": random.normal(size=(4, 130, 64)).astype(np.float32) / 4,
+        "heads": (random.normal(size=(4, 130, 64)) / 4).astype(dtype),
         "seeds": random.integers(0, 2**64, rows, dtype=np.uint64),
         "streams": stream(Purpose.DRAFT, random.integers(2, 16, rows), random.integers(1, 14, rows)),
         "frames": random.integers(0, 99, rows).astype(np.uint32),

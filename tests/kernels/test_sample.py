@@ -13,7 +13,7 @@ from cpspec_trt.kernels.native import NativeKernels
 from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.kernels.philox import Purpose, stream
 from cpspec_trt.kernels.protocol import FilterParameters, FilterRows, Kernels
-from tests.kernels.grid import NEAR_BORDER, Point, distance_to_border
+from tests.kernels.grid import FLOATS, NEAR_BORDER, Point, distance_to_border
 
 THINKER = 152_064
 
@@ -44,16 +44,21 @@ class Words:
         )
 
 
-@pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (20, 0.8), (0, 0.9), (2000, 0.95)])
-def test_a_draw_over_the_thinkers_vocabulary_equals_the_oracle(native: NativeKernels, top_k: int, top_p: float) -> None:
-    logits = (3 * np.random.default_rng(top_k).normal(size=(2, THINKER))).astype(np.float32)
-    logits[1] = np.round(logits[1])
+@pytest.mark.parametrize(
+    ("top_k", "top_p", "dtype"),
+    [(0, 1.0, "float32"), (20, 0.8, "float16"), (0, 0.9, "float32"), (0, 0.9, "bfloat16"), (2000, 0.95, "float32")],
+)
+def test_a_draw_over_the_thinkers_vocabulary_equals_the_oracle(
+    native: NativeKernels, top_k: int, top_p: float, dtype: str
+) -> None:
+    logits = (3 * np.random.default_rng(top_k).normal(size=(2, THINKER))).astype(FLOATS[dtype])
+    logits[1] = np.round(logits[1].astype(np.float32)).astype(FLOATS[dtype])
     filters = FilterRows.pack([FilterParameters(0.7, top_k, top_p)] * 2)
     got, want = Words(logits, filters), Words(logits, filters)
     got.sample(native)
     want.sample(OracleKernels())
     assert not got.errors.any()
-    border = distance_to_border(logits, Point(THINKER, 2, top_k, top_p, 0.7, "float32")) < NEAR_BORDER
+    border = distance_to_border(logits, Point(THINKER, 2, top_k, top_p, 0.7, dtype)) < NEAR_BORDER
     assert not border[0]
     np.testing.assert_allclose(got.probabilities[~border], want.probabilities[~border], rtol=0, atol=1e-6)
     other_support = (got.probabilities > 0) != (want.probabilities > 0)
@@ -100,6 +105,8 @@ SEED, WORD = np.zeros(1, np.uint64), np.zeros(1, np.uint32)
 ROW, OUT = np.zeros((2, WIDE), np.float32), np.zeros((1, WIDE), np.float32)
 BYTES, FLAG = np.zeros((1, WIDE), np.uint8), np.zeros(1, np.int32)
 HEADS = np.zeros((1, WIDE, 2), np.float32), np.zeros((1, 2), np.float32)
+# hidden, first_hidden, codes, last, context
+COMMITTED = np.zeros((2, 4), np.float32), ONE, np.zeros((1, 8), np.int64), ONE.copy(), np.zeros((1, 4), np.float32)
 PLAIN = FilterRows.pack([FilterParameters(1.0, 0, 1.0)])
 BOUNDED: dict[str, Callable[[NativeKernels], None]] = {
     "filter": lambda each: each.filter(ROW[:1], PLAIN, OUT, FLAG),
@@ -110,6 +117,9 @@ BOUNDED: dict[str, Callable[[NativeKernels], None]] = {
     "score": lambda each: each.score(HEADS[1], ONE, ONE, HEADS[0], PLAIN, OUT, OUT.copy(), FLAG),
     "accept_rejection": lambda each: each.accept_rejection(
         ROW, ROW[:1], ONE, ONE + 1, ONE, SEED, WORD, ONE.copy(), ONE.copy()
+    ),
+    "accept_commit": lambda each: each.accept_commit(
+        ROW, ROW[:1], ONE, ONE, ONE + 1, SEED, WORD, *COMMITTED, ONE.copy(), ONE.copy()
     ),
     "draw_talker": lambda each: each.draw_talker(
         OUT, BYTES, OUT[0, :1], BYTES[0], 0, BYTES[0, :1], PLAIN, SEED, WORD, OUT.copy(), ONE.copy(), FLAG

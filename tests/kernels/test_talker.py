@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +47,7 @@ class Talker:
 
 
 ALL = FilterParameters(1.0, 0, 1.0)
+NARROW = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 GREEDY = FilterParameters(1.0, 0, 1.0, do_sample=False)
 
 
@@ -84,6 +87,19 @@ def test_the_talker_draws_with_its_own_noise(kernels: Kernels) -> None:
         code == expected or lead < 1e-5 for code, (expected, lead) in zip(talker.codes.tolist(), want, strict=True)
     )
     assert len(set(talker.codes.tolist())) == 6
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_narrow_logits_are_taken_for_the_float32_numbers_they_are(kernels: Kernels, dtype: str) -> None:
+    narrow, wide = (Talker([0.0] * 6, FilterParameters(0.7, 5, 0.9), rows=40) for _ in range(2))
+    narrow.logits = np.random.default_rng(3).normal(0, 2, (40, 6)).astype(NARROW[dtype])
+    wide.logits = narrow.logits.astype(np.float32)
+    for talker in (narrow, wide):
+        talker.seen[:, [1, 4]] = 1
+        talker.penalty[:] = 1.3
+        talker.draw(kernels)
+    np.testing.assert_array_equal(narrow.probabilities, wide.probabilities)
+    np.testing.assert_array_equal(narrow.codes, wide.codes)
 
 
 def test_a_faulty_talker_row_is_flagged_gets_no_code_and_spares_the_others(kernels: Kernels) -> None:

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from cpspec_trt.kernels.native_library import OPERATIONS
+from cpspec_trt.kernels.native_library import ABI_VERSION, OPERATIONS
 from tests.conftest import ROOT
 from tests.plugins.building import make
+from tests.plugins.symbols import ALLOCATING, undefined_symbols
 
+# Of the CUDA runtime, beside launches: nothing here allocates, copies or waits.
+CALLED = {"cudaGetLastError", "cudaGetErrorString", "cudaMemsetAsync"}
 ARCHITECTURES = (80, 86, 87, 89, 90, 100, 110, 120)
 SOUND = """ptxas info    : Compiling entry function '_ZN6cpspec9draw_rowsEPKfi17cpspec_noise_rowsPl' for 'sm_80'
 ptxas info    : Function properties for _ZN6cpspec9draw_rowsEPKfi17cpspec_noise_rowsPl
@@ -41,6 +44,18 @@ def test_no_kernel_spills_or_exceeds_a_limit_and_the_document_says_what_each_nee
     assert [int(cell) for cell in re.findall(r"sm_(\d+)", head)] == list(ARCHITECTURES)
 
 
+def _objects(compiled: Path) -> list[Path]:
+    """Those of the library, without the tools of gpu_check beside them."""
+    return [path for path in compiled.glob("*.o") if path.name != "device_tools.o"]
+
+
+def test_an_operation_allocates_nothing_and_never_waits(compiled: Path) -> None:
+    symbols = {name for path in _objects(compiled) for name in undefined_symbols(path)}
+    assert "__cudaLaunchKernel" in symbols
+    assert {name for name in symbols if name.startswith("cuda")} <= CALLED
+    assert [name for name in symbols if ALLOCATING.match(name)] == []
+
+
 def test_the_library_holds_code_for_every_architecture_and_ptx_for_those_to_come(compiled: Path) -> None:
     library = compiled / "libcpspec_cuda.so"
     names = {code.decode() for code in re.findall(rb"compute_\d+|sm_\d+", library.read_bytes())}
@@ -53,7 +68,7 @@ def test_the_cuda_library_exports_the_whole_interface(compiled: Path) -> None:
         assert getattr(library, f"cpspec_{operation}")
     library.cpspec_implementation.restype = ctypes.c_char_p
     assert library.cpspec_implementation() == b"cuda"
-    assert library.cpspec_abi_version() == 1
+    assert library.cpspec_abi_version() == ABI_VERSION
 
 
 @pytest.mark.parametrize(
