@@ -35,11 +35,9 @@ def _scores(graph: Any) -> Iterator[Node]:
 
 
 def _residual(graph: Any) -> Iterator[Node]:
-    """Sums that a normalisation reads: the stream that every layer of a transformer adds to."""
+    """Sums that a normalisation reads: the stream that every layer adds to. Sums behind them follow."""
     for norm in _of_type("RMSNormalization")(graph):
         node = producer(norm.inputs[0])
-        if node is not None and node.op == "GatherND":
-            node = producer(node.inputs[0])
         if node is not None and node.op == "Add":
             yield node
 

@@ -12,7 +12,7 @@ from cpspec_trt.graphs.lowering.lowered import BACKENDS, lower
 from cpspec_trt.graphs.lowering.precision import Precision
 from tests.graphs.lowering.conftest import Open
 from tests.graphs.lowering.exports import GRAPHS, Arrays, feeds_of, run
-from tests.graphs.lowering.rounding import evaluate
+from tests.graphs.lowering.rounding import element_types, evaluate
 
 FP32, FP16 = TensorProto.FLOAT, TensorProto.FLOAT16
 LOW: dict[Precision, int] = {"fp16": FP16, "bf16": TensorProto.BFLOAT16}
@@ -101,6 +101,17 @@ def test_a_cache_is_written_in_place(exported: Open) -> None:
     scatters = [node for node in graph.node if node.op_type == "TensorScatter"]
     assert {node.output[0] for node in scatters} == outputs
     assert {node.input[0] for node in scatters} == {name.replace("present", "past") for name in outputs}
+
+
+def test_frames_are_counted_in_fp32_and_what_is_absent_is_masked_in_the_low_type(exported: Open) -> None:
+    found = exported("omni code2wav")
+    types = element_types(found.model)
+    targets: dict[int, set[int]] = {TensorProto.INT64: set(), TensorProto.BOOL: set()}
+    for node in lower(found.model, "code2wav", "bf16", "tensorrt-rtx").graph.node:
+        source = types.get(node.input[0])
+        if node.op_type == "Cast" and source in targets:
+            targets[source].add(node.attribute[0].i)
+    assert targets == {TensorProto.INT64: {FP32}, TensorProto.BOOL: {TensorProto.BFLOAT16}}
 
 
 def test_an_operator_without_a_rule_is_refused_by_name(exported: Open) -> None:
