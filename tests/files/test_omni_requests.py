@@ -352,7 +352,8 @@ def test_a_field_of_another_level_is_named_with_its_owner(tmp_path: Path) -> Non
 
 _NAMES = st.sampled_from((
     "requests", "messages", "role", "content", "type", "text", "stop", "streaming", "enable", "speaker", "temperature",
-    "top_p", "max_generate_length", "talker_top_k", "logit_bias", "apply_chat_template", "batch_size", "image", "language",
+    "top_p", "max_generate_length", "talker_top_k", "logit_bias", "apply_chat_template", "batch_size", "image",
+    "language",
 ))  # fmt: skip
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None))
 _JSON = st.recursive(
