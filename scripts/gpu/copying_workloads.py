@@ -8,7 +8,20 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from scripts.gpu.workload import CODEBOOK, DRAFTS, GROUPS, WIDTH, Copy, Twin, Work, Workload, on_device, steps
+from scripts.gpu.workload import (
+    CODEBOOK,
+    DRAFTS,
+    GROUPS,
+    NODE_DEPTHS,
+    PARENTS,
+    WIDTH,
+    Copy,
+    Twin,
+    Work,
+    Workload,
+    on_device,
+    steps,
+)
 
 # Of the CodePredictor of Qwen3-TTS.
 LAYERS, HEADS, CAPACITY, HEAD_SIZE = 5, 8, 32, 128
@@ -16,9 +29,10 @@ LAST = 3  # of every frame in the middle of which a round stands
 
 
 def embeddings(copy: Copy, random: np.random.Generator, batch: int) -> Iterator[Workload]:
-    """Gather, sum and the verify input over one set of tables."""
+    """Gather, sum and the inputs of verify passes over one set of tables."""
     tables = [copy(random.normal(size=(CODEBOOK, WIDTH)).astype(np.float32)) for _ in range(GROUPS)]
     yield _verify_input(copy, random, tables, batch)
+    yield _tree_input(copy, random, tables, batch)
     yield _gather(copy, random, tables, batch * (DRAFTS + 1))
     yield _sum(copy, random, tables, batch)
 
@@ -45,6 +59,34 @@ def _verify_input(copy: Copy, random: np.random.Generator, tables: list[np.ndarr
     return Workload(
         "build_verify_input", f"{batch} × {DRAFTS + 1} rows of {WIDTH}", 2 * out.nbytes + fed.nbytes,
         lambda kernels: kernels.build_verify_input(tables, codes, last, rows, counts, drafts, fed, out), Twin(prepare),
+    )  # fmt: skip
+
+
+def _tree_input(copy: Copy, random: np.random.Generator, tables: list[np.ndarray], batch: int) -> Workload:
+    nodes = len(PARENTS)
+    codes = copy(random.integers(0, CODEBOOK, (batch, GROUPS)))
+    last, rows, counts = copy(np.full(batch, LAST)), copy(np.arange(batch)), copy(np.full(batch, nodes))
+    parents = copy(np.tile(PARENTS, batch))
+    proposed = random.integers(0, CODEBOOK, (batch, nodes))
+    node_codes = copy(proposed.reshape(-1))
+    fed = copy(np.zeros((batch, nodes), np.int64))
+    out = copy(np.zeros((batch, nodes, WIDTH), np.float32))
+
+    def prepare(torch: Any) -> Work:
+        weights, committed = on_device(torch, np.stack(tables)), on_device(torch, codes)
+        place, below = on_device(torch, last)[:, None], on_device(torch, proposed[:, 1:])
+        depths = on_device(torch, NODE_DEPTHS)
+
+        def work() -> object:
+            ids = torch.cat([committed.gather(1, place), below], dim=1)
+            return ids, weights[place + depths, ids]
+
+        return work
+
+    return Workload(
+        "build_tree_input", f"{batch} × {nodes} rows of {WIDTH}", 2 * out.nbytes + fed.nbytes,
+        lambda kernels: kernels.build_tree_input(tables, codes, last, rows, parents, node_codes, counts, fed, out),
+        Twin(prepare),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A round: heads, draft, score, acceptance by both rules, the commit."""
+"""A round: heads, draft, score, greedy acceptance and rejection, the commit."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def greedy(copy: Copy, random: np.random.Generator, batch: int) -> Workload:
     )  # fmt: skip
 
 
-class _Laws:
+class Laws:
     """Laws of a batch of rounds. Every draft of the even sequences stands, none of the odd ones does."""
 
     def __init__(self, random: np.random.Generator, batch: int) -> None:
@@ -131,7 +131,7 @@ class _Laws:
 
 def rejection(copy: Copy, random: np.random.Generator, batch: int) -> Workload:
     """Rejection sampling of a batch."""
-    laws = _Laws(random, batch)
+    laws = Laws(random, batch)
     arrays = laws.flat(copy)
     last, seeds = copy(np.ones(batch, np.int64)), copy(np.arange(batch, dtype=np.uint64))
     frames = copy(np.zeros(batch, np.uint32))
@@ -145,7 +145,7 @@ def rejection(copy: Copy, random: np.random.Generator, batch: int) -> Workload:
 
 def commit(copy: Copy, random: np.random.Generator, batch: int) -> Workload:
     """Rejection sampling of a batch, and the commit into its frames."""
-    laws = _Laws(random, batch)
+    laws = Laws(random, batch)
     target, draft, drafts, counts = laws.flat(copy)
     rows = copy(np.arange(batch))
     seeds, frames = copy(np.arange(batch, dtype=np.uint64)), copy(np.zeros(batch, np.uint32))

@@ -15,6 +15,8 @@ from cpspec_trt.kernels.protocol import FilterParameters, FilterRows
 GROUPS, CODEBOOK, WIDTH = 16, 2048, 1024
 DRAFTS = 2
 SAMPLED = FilterParameters(0.9, 50, 0.8)
+# A tree of drafts: a root, two children, two children of each.
+PARENTS, NODE_DEPTHS = np.array([0, 0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 2, 2, 2, 2])
 DEVICE = "cuda"  # of PyTorch's tensors
 
 Copy = Callable[[np.ndarray], np.ndarray]  # into memory that host and device share
