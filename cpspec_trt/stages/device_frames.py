@@ -6,6 +6,7 @@ its first round, which is always the same, go into the stream behind the Talker'
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from cpspec_trt.kernels.draws import WITHOUT_MASS
 from cpspec_trt.kernels.faults import RowNumericError, raise_first
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.counters import FrameCounters
+from cpspec_trt.speculation.policy import FixedPolicy, Policy, Widths
 from cpspec_trt.speculation.round import Outcome
 from cpspec_trt.speculation.rules import GREEDY, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics
@@ -38,6 +40,7 @@ class DeviceFrameDecoder:
         rounds: Mapping[int, DeviceRound],
         window: int,
         rule: Rule,
+        policy: Policy | None = None,
     ) -> None:
         """Prepare.
 
@@ -47,17 +50,27 @@ class DeviceFrameDecoder:
             rounds: a round for 0 … window - 1 drafts; for 0 alone where ``window`` is 0.
             window: rows of a verify pass; 0 decodes autoregressively.
             rule: under which the rounds were captured.
+            policy: chooses the drafts of each round, chains of at most ``window - 1``; None drafts as many as the
+                window takes.
         """
         self._predictor, self._start, self._rounds = predictor, start, rounds
         self._speculative, self._rule = window > 0, rule
-        self._max_drafts = max(window - 1, 0)
+        max_drafts = max(window - 1, 0)
+        self._policy = policy or FixedPolicy((1,) * max_drafts)
         batch = predictor.batch
         self.parameters = RowParameters(batch)
         self._last = np.zeros(batch, np.int64)
         self._rows = np.arange(batch)
         self._running: DeviceRound | None = None
         self._first = False
-        self._counters = FrameCounters(batch, self._max_drafts)
+        self._counters = FrameCounters(batch, max_drafts)
+        self._widths: Widths = ()
+        self._chosen: Counter[Widths] = Counter()
+        self._probes = 0
+
+    def reset(self) -> None:
+        """Begin a request: a policy that learns forgets what it learned from another."""
+        self._policy.reset()
 
     def start(self, frame: int, between: Callable[[], None]) -> None:
         """Put the start of a frame and its first round into the stream. The stream must be done with the frame before.
@@ -68,11 +81,13 @@ class DeviceFrameDecoder:
         """
         self.parameters.frames[:] = frame
         self._counters.start(len(self._last))
+        self._chosen.clear()
+        self._probes = self._policy.probes
         self._start.launch(self.parameters)
         between()
         self._last.fill(1)
         self._first = True
-        self._launch_next(self._max_drafts)
+        self._launch_next(plain=False)
         if self._running is None:  # c1 was all there is
             self._predictor.results.download()
 
@@ -95,6 +110,8 @@ class DeviceFrameDecoder:
             self._take()
         codes_out[:] = self._predictor.results.host["codes"][:, :-1]
         self._counters.report(statistics, [self._rule_name(each) for each in filters])
+        for row in statistics:
+            row.add_choices(self._chosen, self._policy.probes - self._probes)
 
     def _take(self) -> None:
         """Read what the stream left, and launch the next round if there is one to do."""
@@ -111,17 +128,23 @@ class DeviceFrameDecoder:
             raise NumericError(WITHOUT_MASS)
         outcome = Outcome(self._rows[part], rounds.counts[part], accepted, committed)
         self._counters.add(outcome)
+        self._policy.observe(self._last[part], self._widths, outcome)
         self._last += host["commits"]
-        self._launch_next(0 if outcome.guarded.any() else self._max_drafts)
+        self._launch_next(plain=bool(outcome.guarded.any()))
 
-    def _launch_next(self, most: int) -> None:
+    def _launch_next(self, plain: bool) -> None:
+        """Put the next round into the stream, if a row has codes to come."""
+        unfinished = self._last[self._last < self._predictor.groups - 1]
+        self._running = None
+        if not len(unfinished):
+            return
+        self._widths = () if plain else self._policy.choose(unfinished)
+        self._chosen[self._widths] += 1
         # A finished row stands at G - 1, for which this gives -1: no part.
-        counts = np.minimum(most, self._predictor.groups - 2 - self._last)
-        drafts = int(counts.max())
-        self._running = self._rounds[drafts] if drafts >= 0 else None
-        if self._running is not None:
-            self._running.plan(self._last, counts, self.parameters)
-            self._running.launch()
+        counts = np.minimum(len(self._widths), self._predictor.groups - 2 - self._last)
+        self._running = self._rounds[int(counts.max())]
+        self._running.plan(self._last, counts, self.parameters)
+        self._running.launch()
 
     def _raise_faults(self, rounds: DeviceRound) -> None:
         """Raise for the first flagged row that has a part; rows left over are flagged too, and mean nothing."""

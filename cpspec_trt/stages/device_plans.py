@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,10 +13,48 @@ from cpspec_trt.devices.device import Device, Graph
 from cpspec_trt.devices.packed import Contents
 from cpspec_trt.kernels.device_arrays import DeviceFilters
 from cpspec_trt.kernels.protocol import FilterParameters, FilterRows
+from cpspec_trt.speculation.rules import Rule
 
 FLOAT32, INT32, INT64 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.int64)
 UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
 FILTERS = ("temperature", "top_k", "top_p")
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """When a round leaves a code to a plain step (see ``kernels.rules_protocol``).
+
+    Attributes:
+        tolerance: gap below which a verified row decides nothing.
+        of_logits: the gap is that of the two best logits, for greedy rows; else that of the two best perturbed
+            log-probabilities, which the rule coupled compares by itself.
+    """
+
+    tolerance: float
+    of_logits: bool
+
+
+def guard_for(filters: FilterParameters, rule: Rule, tolerance: float) -> Guard | None:
+    """The guard of a request, None where it needs none.
+
+    Codes must not depend on rounding where they are a function of the seed: in greedy rows and under coupling. Other
+    rules keep the law of the codes whatever the rounding.
+
+    Args:
+        filters: how the request draws.
+        rule: how its drafts are accepted.
+        tolerance: gap of two logits, of the backend; 0 where its rows are exact.
+    """
+    if not tolerance:
+        return None
+    if filters.greedy:
+        return Guard(tolerance, of_logits=True)
+    if not rule.codes_follow_seed:
+        return None
+    # A tolerance is part of a graph. Rounding the temperature down to a power of sqrt(2) keeps their number small, and
+    # guards a little more than it must.
+    steps = math.floor(2 * math.log2(filters.temperature))
+    return Guard(tolerance / 2 ** (steps / 2), of_logits=False)
 
 
 class RowParameters:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cpspec_trt.devices.arrays import DeviceArray
 from cpspec_trt.devices.packed import Contents
 from cpspec_trt.kernels.device import BoundOperation
 from cpspec_trt.kernels.device_arrays import DeviceDrafts, DeviceHeadRows, DeviceNoise
@@ -16,8 +17,12 @@ from cpspec_trt.speculation.rules import Rule
 from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
 from cpspec_trt.stages.device_plans import (
     FILTERS,
+    FLOAT32,
+    INT32,
+    INT64,
     UINT32,
     UINT64,
+    Guard,
     RowParameters,
     captured,
     filters_of,
@@ -36,15 +41,17 @@ class DeviceRound:
         counts: int64 [batch], drafts of each row in the round planned last; -1 where it has no part.
     """
 
-    def __init__(self, predictor: DeviceCodePredictor, drafts: int, rule: Rule) -> None:
+    def __init__(self, predictor: DeviceCodePredictor, drafts: int, rule: Rule, guard: Guard | None = None) -> None:
         """Capture it.
 
         Args:
             predictor: the CodePredictor.
             drafts: n.
             rule: says which noise drafts are drawn with, and how they are accepted.
+            guard: when a code is left to a plain step; a plain step has no need of it.
         """
         self._predictor, self._drafts = predictor, drafts
+        self._rule, self._guard = rule, guard if drafts else None
         batch = predictor.batch
         self._slots, self._verified = batch * drafts, batch * (drafts + 1)
         plan: Contents = {
@@ -135,19 +142,20 @@ class DeviceRound:
         return [draft, feed]
 
     def _after_the_pass(self) -> list[BoundOperation]:
-        """Score, and commit what is accepted."""
+        """Score, measure margins where they guard, and commit what is accepted."""
         predictor, hidden = self._predictor, self.planned.hidden
         on, out = self.planned.plan.device, predictor.results.device
         shape = (self._verified, predictor.codebook)
-        target = predictor.target.leading(*shape)
+        target, logits = predictor.target.leading(*shape), predictor.target_logits.leading(*shape)
         score = predictor.kernels.score(
             predictor.heads,
             DeviceHeadRows(hidden, on["target_hidden"], on["target_heads"]),
             filters_of(on, "target"),
-            predictor.target_logits.leading(*shape),
+            logits,
             target,
             out["target_errors"].leading(self._verified),
         )
+        gaps, margins = self._margins(logits)
         commit = predictor.kernels.accept_commit(
             target,
             predictor.draft.leading(self._slots, predictor.codebook),
@@ -159,8 +167,20 @@ class DeviceRound:
             predictor.state,
             out["accepted"],
             out["commits"],
+            self._rule.acceptance,
+            self._guard.tolerance if self._guard is not None else 0.0,
+            margins,
         )
-        return [score, commit]
+        return [score, *gaps, commit]
+
+    def _margins(self, logits: DeviceArray) -> tuple[list[BoundOperation], DeviceArray | None]:
+        """What measures the gaps of the verified rows' logits, and where it writes them; nothing if no one asks."""
+        if self._guard is None or not self._guard.of_logits:
+            return [], None
+        device, rows = self._predictor.device, self._verified
+        margins = device.array((rows,), FLOAT32)
+        codes, errors = device.array((rows,), INT64), device.array((rows,), INT32)
+        return [self._predictor.kernels.margins(logits, codes, errors, margins)], margins
 
     def _drafts_of(self) -> DeviceDrafts:
         on = self.planned.plan.device

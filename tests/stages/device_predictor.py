@@ -18,12 +18,14 @@ from cpspec_trt.kernels.device import DeviceKernels
 from cpspec_trt.kernels.loading import default_kernels
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.frame import FrameDecoder
+from cpspec_trt.speculation.policy import Policy
 from cpspec_trt.speculation.rules import RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
 from cpspec_trt.stages.code_predictor import CodePredictorStage
 from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
 from cpspec_trt.stages.device_frame_start import FrameStart
 from cpspec_trt.stages.device_frames import DeviceFrameDecoder
+from cpspec_trt.stages.device_plans import Guard
 from cpspec_trt.stages.device_round import DeviceRound
 
 GREEDY = FilterParameters(temperature=1.0, top_k=50, top_p=1.0, do_sample=False)
@@ -68,20 +70,26 @@ class DeviceFrames:
         self.hidden = device.array((batch, width), np.dtype(np.float32))
         self.first = device.array((batch,), np.dtype(np.int64))
         self.start = FrameStart(self.predictor, self.hidden, self.first)
-        self._rounds: dict[tuple[int, str], DeviceRound] = {}
+        self._rounds: dict[tuple[int, str, Guard | None], DeviceRound] = {}
 
-    def round(self, drafts: int, rule: Rule = REJECTION) -> DeviceRound:
-        key = drafts, rule.name
+    def round(self, drafts: int, rule: Rule = REJECTION, guard: Guard | None = None) -> DeviceRound:
+        key = drafts, rule.name, guard
         if key not in self._rounds:
-            self._rounds[key] = DeviceRound(self.predictor, drafts, rule)
+            self._rounds[key] = DeviceRound(self.predictor, drafts, rule, guard)
         return self._rounds[key]
 
     def decode(
-        self, frames: Sequence[int], window: int, filters: Sequence[FilterParameters], rule: Rule = REJECTION
+        self,
+        frames: Sequence[int],
+        window: int,
+        filters: Sequence[FilterParameters],
+        rule: Rule = REJECTION,
+        guard: Guard | None = None,
+        policy: Policy | None = None,
     ) -> Frames:
         """Codes [frames, batch, G], and the counters of each row."""
-        rounds = {drafts: self.round(drafts, rule) for drafts in range(max(window, 1))}
-        decoder = DeviceFrameDecoder(self.predictor, self.start, rounds, window, rule)
+        rounds = {drafts: self.round(drafts, rule, guard) for drafts in range(max(window, 1))}
+        decoder = DeviceFrameDecoder(self.predictor, self.start, rounds, window, rule, policy)
         for row, each in enumerate(filters):
             decoder.parameters.set(row, each, row)
         found = counters(window, self.batch)
@@ -97,13 +105,19 @@ class DeviceFrames:
 
 
 def host_frames(
-    engines: Path, frames: Sequence[int], window: int, filters: Sequence[FilterParameters], rule: Rule = REJECTION
+    engines: Path,
+    frames: Sequence[int],
+    window: int,
+    filters: Sequence[FilterParameters],
+    rule: Rule = REJECTION,
+    tolerance: float = 0.0,
+    policy: Policy | None = None,
 ) -> Frames:
     """The same over host memory."""
     tables, codec_embedding = tables_of(engines)
     batch, engine = len(filters), open_engine(engines / "code_predictor", threads=1)
     stage = CodePredictorStage(engine, config_of(engines), tables, codec_embedding, batch)
-    decoder = FrameDecoder(default_kernels(), stage, tables.lm_heads, window, batch, rule)
+    decoder = FrameDecoder(default_kernels(), stage, tables.lm_heads, window, batch, rule, tolerance, policy)
     found = counters(window, batch)
     codes = np.empty((len(frames), batch, stage.groups), np.int64)
     for position, frame in enumerate(frames):

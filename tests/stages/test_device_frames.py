@@ -10,8 +10,12 @@ import pytest
 
 from cpspec_trt.devices.device import Device
 from cpspec_trt.errors import EngineError
+from cpspec_trt.files.pass_costs import PassCosts
 from cpspec_trt.kernels.faults import NOT_FINITE, RowNumericError
+from cpspec_trt.speculation.adaptive import AdaptivePolicy, chains
+from cpspec_trt.speculation.rules import RULES
 from cpspec_trt.stages.device_frame_start import FrameStart
+from cpspec_trt.stages.device_plans import guard_for
 from tests.conftest import Maker
 from tests.simulation.simulation import Simulation
 from tests.stages.device_predictor import GREEDY, SAMPLED, DeviceFrames, host_frames
@@ -35,14 +39,49 @@ def device(simulation: Simulation) -> Iterator[Device]:
         yield opened
 
 
-@pytest.mark.parametrize("window", [0, 2, 3, 8])
-def test_frames_and_counters_are_those_of_the_host(engines: Path, host: Path, device: Device, window: int) -> None:
+@pytest.mark.parametrize(
+    ("window", "rule"), [(0, "rejection"), (2, "rejection"), (3, "block"), (4, "coupled"), (8, "rejection")]
+)
+def test_frames_and_counters_are_those_of_the_host(
+    engines: Path, host: Path, device: Device, window: int, rule: str
+) -> None:
     found = DeviceFrames(engines, device)
     for filters in (GREEDY, SAMPLED):
-        codes, statistics = found.decode(range(5), window, [filters])
-        expected, counted = host_frames(host, range(5), window, [filters])
+        codes, statistics = found.decode(range(5), window, [filters], RULES[rule])
+        expected, counted = host_frames(host, range(5), window, [filters], RULES[rule])
         np.testing.assert_array_equal(codes, expected)
         assert statistics == counted
+
+
+def test_guarded_greedy_codes_are_left_to_plain_steps_as_on_the_host(engines: Path, host: Path, device: Device) -> None:
+    guard = guard_for(GREEDY, RULES["rejection"], 0.5)
+    codes, (statistics,) = DeviceFrames(engines, device).decode(range(5), 4, [GREEDY], guard=guard)
+    expected, (counted,) = host_frames(host, range(5), 4, [GREEDY], tolerance=0.5)
+    np.testing.assert_array_equal(codes, expected)
+    np.testing.assert_array_equal(codes, host_frames(host, range(5), 0, [GREEDY])[0])
+    assert statistics == counted
+    assert statistics.guarded > 0
+
+
+def test_guarded_coupled_codes_are_those_of_the_autoregressive_loop(engines: Path, host: Path, device: Device) -> None:
+    guard = guard_for(SAMPLED, RULES["coupled"], 0.5)
+    codes, (statistics,) = DeviceFrames(engines, device).decode(range(5), 4, [SAMPLED], RULES["coupled"], guard)
+    np.testing.assert_array_equal(codes, host_frames(host, range(5), 0, [SAMPLED])[0])
+    assert statistics.guarded > 0
+    assert sum(statistics.accepted) > 0
+
+
+def test_a_policy_chooses_the_drafts_of_each_round_and_hears_what_came_of_them(
+    engines: Path, host: Path, device: Device
+) -> None:
+    def policy() -> AdaptivePolicy:
+        return AdaptivePolicy(16, chains(4), PassCosts((1, 2, 3, 4), (1.0, 1.05, 1.1, 1.2), 0.01))
+
+    codes, (statistics,) = DeviceFrames(engines, device).decode(range(8), 4, [SAMPLED], policy=policy())
+    expected, (counted,) = host_frames(host, range(8), 4, [SAMPLED], policy=policy())
+    np.testing.assert_array_equal(codes, expected)
+    assert statistics == counted
+    assert len(statistics.choices) > 1
 
 
 def test_a_ragged_batch_of_greedy_and_sampled_rows_has_the_codes_of_each_alone(
