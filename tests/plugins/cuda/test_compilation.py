@@ -33,7 +33,8 @@ def _inspect(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def compiled() -> Path:
-    return make("cuda") / ("cuda-" + "-".join(map(str, ARCHITECTURES)))
+    target = " ".join(map(str, ARCHITECTURES))
+    return make("cuda", ARCHITECTURES=target) / ("cuda-" + target.replace(" ", "-"))
 
 
 def test_no_kernel_spills_or_exceeds_a_limit_and_the_document_says_what_each_needs(compiled: Path) -> None:
