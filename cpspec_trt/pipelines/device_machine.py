@@ -11,6 +11,7 @@ import numpy as np
 from cpspec_trt.devices.device import Device, DeviceWork
 from cpspec_trt.engines.tensorrt import TensorRTEngine
 from cpspec_trt.errors import UnsupportedError
+from cpspec_trt.files.engine_config import MAX_VERIFY_ROWS
 from cpspec_trt.files.pass_costs import PassCosts
 from cpspec_trt.files.sidecars import CodePredictorTables, TalkerTables
 from cpspec_trt.kernels.device import DeviceKernels
@@ -26,6 +27,7 @@ from cpspec_trt.pipelines.times import (
     StageTimes,
 )
 from cpspec_trt.sampling.effective import EffectiveSampling
+from cpspec_trt.speculation.adaptive import AdaptivePolicy, chains
 from cpspec_trt.speculation.fallback import MAX_CODEBOOK
 from cpspec_trt.speculation.policy import Widths
 from cpspec_trt.speculation.rules import DEFAULT_RULE, RULES, Rule
@@ -33,6 +35,7 @@ from cpspec_trt.speculation.statistics import SpeculationStatistics
 from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
 from cpspec_trt.stages.device_frame_start import FrameStart
 from cpspec_trt.stages.device_frames import DeviceFrameDecoder
+from cpspec_trt.stages.device_pass_times import measure_rounds
 from cpspec_trt.stages.device_plans import Guard, guard_for
 from cpspec_trt.stages.device_round import DeviceRound
 from cpspec_trt.stages.device_talker import DeviceTalker
@@ -40,7 +43,7 @@ from cpspec_trt.stages.row_probe import RowProbe
 from cpspec_trt.stages.talker_rows import TalkerRows
 from cpspec_trt.text.layout import PromptLayout
 
-_CPU_ONLY = "build the engines with cpspec-build --backend onnxruntime, or give --cpSpecVerifySize 2 to 8 alone"
+_CPU_ONLY = "build the engines with cpspec-build --backend onnxruntime, or leave --cpSpecTreeWidth out"
 
 
 class DeviceSpeechMachine:
@@ -110,13 +113,18 @@ class DeviceSpeechMachine:
         return self._predictor.max_rows
 
     @property
+    def max_tree_rows(self) -> int:
+        """See ``SpeechMachine``: drafts are chains."""
+        return 0
+
+    @property
     def sample_rate(self) -> int | None:
         """See ``SpeechMachine``."""
         return self._vocoder.sample_rate if self._vocoder is not None else None
 
     def probe(self, window: int) -> RowProbe:
         """See ``SpeechMachine.probe``."""
-        single, several = (self._round(drafts, RULES[DEFAULT_RULE]).planned for drafts in (0, window - 1))
+        single, *several = (self._round(drafts, RULES[DEFAULT_RULE]).planned for drafts in range(window))
         return self._predictor.probe(self._start.planned, single, several)
 
     def probe_tree(self, widths: Widths) -> RowProbe:
@@ -125,7 +133,8 @@ class DeviceSpeechMachine:
 
     def measure_costs(self) -> PassCosts:
         """See ``SpeechMachine.measure_costs``."""
-        raise UnsupportedError(f"windows on a GPU are fixed in this release; {_CPU_ONLY}")
+        rows = min(self.max_rows, MAX_VERIFY_ROWS)
+        return measure_rounds(self._predictor, [self._round(drafts, RULES[DEFAULT_RULE]) for drafts in range(rows)])
 
     def prepare(self, plan: FramePlan) -> None:
         """See ``SpeechMachine.prepare``: captures a graph per number of drafts.
@@ -198,7 +207,8 @@ class DeviceSpeechMachine:
     def _decoder_for(self, plan: FramePlan, guard: Guard | None) -> DeviceFrameDecoder:
         if (plan, guard) not in self._decoders:
             rounds = {drafts: self._round(drafts, plan.rule, guard) for drafts in range(max(plan.window, 1))}
-            decoder = DeviceFrameDecoder(self._predictor, self._start, rounds, plan.window, plan.rule)
+            policy = AdaptivePolicy(self.groups, chains(plan.window), plan.costs) if plan.costs is not None else None
+            decoder = DeviceFrameDecoder(self._predictor, self._start, rounds, plan.window, plan.rule, policy)
             self._decoders[plan, guard] = decoder
         return self._decoders[plan, guard]
 

@@ -12,7 +12,7 @@ from cpspec_trt.files.pass_costs import PassCosts
 from cpspec_trt.files.sidecars import CodePredictorTables, TalkerTables
 from cpspec_trt.kernels.loading import default_kernels
 from cpspec_trt.kernels.oracle import OracleKernels
-from cpspec_trt.kernels.protocol import Kernels
+from cpspec_trt.kernels.rules_protocol import RuleKernels
 from cpspec_trt.pipelines.engine_set import SpeechConfigs
 from cpspec_trt.pipelines.machine import FramePlan, SpeechRules, Vocoder
 from cpspec_trt.pipelines.times import (
@@ -83,6 +83,11 @@ class HostSpeechMachine:
 
     @property
     def max_rows(self) -> int:
+        """See ``SpeechMachine``."""
+        return self._predictor.max_rows
+
+    @property
+    def max_tree_rows(self) -> int:
         """See ``SpeechMachine``."""
         return self._predictor.max_rows
 
@@ -194,6 +199,6 @@ class _Request:
         return np.asarray(self._text[min(frame, len(self._text) - 1)])
 
 
-def _kernels_for(talker_vocabulary: int, codebook: int) -> Kernels:
+def _kernels_for(talker_vocabulary: int, codebook: int) -> RuleKernels:
     """The native kernels keep a row in fast memory; beyond their bound the readable ones decode, slowly but right."""
     return default_kernels() if max(talker_vocabulary, codebook) <= MAX_CODEBOOK else OracleKernels()

@@ -75,6 +75,7 @@ class SpeechMachine(Protocol):
         groups: G, code groups of a frame.
         codebook: codes of one group.
         max_rows: rows that a verify pass may have.
+        max_tree_rows: rows that the pass of a tree may have; 0 where drafts are chains.
         sample_rate: Hz; None where there is no code2wav.
     """
 
@@ -88,10 +89,13 @@ class SpeechMachine(Protocol):
     def max_rows(self) -> int: ...
 
     @property
+    def max_tree_rows(self) -> int: ...
+
+    @property
     def sample_rate(self) -> int | None: ...
 
     def probe(self, window: int) -> RowProbe:
-        """Compare passes of ``window`` rows with single steps. Not while a request runs."""
+        """Compare passes of up to ``window`` rows with single steps. Not while a request runs."""
 
     def probe_tree(self, widths: Widths) -> RowProbe:
         """Compare passes of a tree with single steps. Not while a request runs.
@@ -101,11 +105,7 @@ class SpeechMachine(Protocol):
         """
 
     def measure_costs(self) -> PassCosts:
-        """Time passes of every size. Not while a request runs.
-
-        Raises:
-            UnsupportedError: this machine's windows are fixed.
-        """
+        """Time passes of every size. Not while a request runs."""
 
     def prepare(self, plan: FramePlan) -> None:
         """Make ready what a plan needs, so that no request waits for it. Not while a request runs."""

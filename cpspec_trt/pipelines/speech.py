@@ -101,7 +101,7 @@ class SpeechPipeline:
 
         Raises:
             EngineError: a tree does not fit, or an adaptive window has no stored costs under a rule that needs them.
-            UnsupportedError: this machine's drafts are chains of a fixed window.
+            UnsupportedError: a tree is asked for and this machine's drafts are chains.
         """
         machine = self._machine
         status = resolve(drafting, machine.groups, machine.codebook, machine.max_rows, rebuild)
@@ -118,7 +118,7 @@ class SpeechPipeline:
         """Of the largest chain, and of the largest tree where there are any."""
         machine, window, tree = self._machine, status.effective, status.widths
         if status.adaptive and RULES[status.rule].codes_follow_seed:
-            tree = max(trees(window, machine.max_rows), key=tree_rows)
+            tree = max(trees(window, machine.max_tree_rows), key=tree_rows, default=None)
         if window not in self._probes:
             self._probes[window] = machine.probe(window)
         if tree is not None and tree not in self._probes:

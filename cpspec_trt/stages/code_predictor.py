@@ -81,9 +81,10 @@ class CodePredictorStage:
         self._cache.clear()
 
     def probe(self, rows: int) -> RowProbe:
-        """Compare passes of ``rows`` new positions with single steps over whole frames of random input.
+        """Compare passes of 2 … ``rows`` new positions with single steps over whole frames of random input.
 
-        Where they have the same bits, greedy codes do not depend on the window. The cache holds garbage afterwards.
+        A window shrinks at a frame's end, so every size up to its own occurs. Where all have the bits of single steps,
+        greedy codes do not depend on the window. The cache holds garbage afterwards.
         """
         generator = np.random.default_rng(rows)
         batch = len(self._lengths)
@@ -91,7 +92,8 @@ class CodePredictorStage:
         for _ in range(FRAMES):
             hidden = generator.standard_normal((batch, self.talker_hidden_size)).astype(np.float32)
             codes = generator.integers(self.codebook, size=(batch, self.groups - 1))
-            pairs.append((self._rows_of(hidden, codes, 1), self._rows_of(hidden, codes, rows)))
+            single = self._rows_of(hidden, codes, 1)
+            pairs += [(single, self._rows_of(hidden, codes, size)) for size in range(2, rows + 1)]
         self.reset()
         return compare_rows(pairs, PREFILL_ROWS - 1, self._heads)
 

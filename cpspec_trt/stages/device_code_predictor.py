@@ -103,7 +103,7 @@ class DeviceCodePredictor:
         """Begin a request: a NaN that an earlier one left in the cache would spread through masked rows."""
         self.cache.clear()
 
-    def probe(self, prefill: PlannedPass, single: PlannedPass, several: PlannedPass) -> RowProbe:
+    def probe(self, prefill: PlannedPass, single: PlannedPass, several: Sequence[PlannedPass]) -> RowProbe:
         """Compare passes of several rows with single steps over whole frames of random input.
 
         The cache holds garbage afterwards.
@@ -111,11 +111,14 @@ class DeviceCodePredictor:
         Args:
             prefill: of positions 0 and 1.
             single: of one row per sequence.
-            several: of more.
+            several: of more, each size that will run.
         """
-        generator = np.random.default_rng(several.rows)
-        inputs = [self._random_frame(generator) for _ in range(FRAMES)]
-        pairs = [(self._rows_of(prefill, single, each), self._rows_of(prefill, several, each)) for each in inputs]
+        generator = np.random.default_rng(len(several))
+        pairs = []
+        for _ in range(FRAMES):
+            embeds = self._random_frame(generator)
+            ones = self._rows_of(prefill, single, embeds)
+            pairs += [(ones, self._rows_of(prefill, each, embeds)) for each in several]
         return compare_rows(pairs, PREFILL_ROWS - 1, self._host_tables.lm_heads)
 
     def _random_frame(self, generator: np.random.Generator) -> np.ndarray:

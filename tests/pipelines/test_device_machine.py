@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cpspec_trt import TTS
-from cpspec_trt.errors import EngineError, NumericError
+from cpspec_trt.errors import EngineError, NumericError, UnsupportedError
 from cpspec_trt.pipelines.times import (
     CODE2WAV,
     CODE_PREDICTOR_GENERATION,
@@ -50,15 +50,29 @@ def test_every_stage_has_its_times_and_a_frame_its_counts(simulation: Simulation
     assert 0 < speech.work.memory_in_use < 1 << 30
 
 
+def test_coupled_codes_are_those_of_the_seed_for_fixed_windows_and_for_one_chosen_round_by_round(
+    simulation: Simulation, device_engines: Maker
+) -> None:
+    with TTS(device_engines(*SPEC)) as tts:
+        plain = spoken(tts, seed=11)
+        for window in (4, "auto"):
+            speech = tts.speak(TEXT, speaker="ryan", max_frames=4, seed=11, speculate=window, rule="coupled")
+            np.testing.assert_array_equal(speech.codes, plain)
+            assert speech.statistics.status.adaptive == (window == "auto")
+            assert sum(speech.statistics.choices.values()) == speech.statistics.rounds
+
+
+def test_trees_of_drafts_are_refused_with_what_runs_them(simulation: Simulation, device_engines: Maker) -> None:
+    with TTS(device_engines(*SPEC)) as tts, pytest.raises(UnsupportedError, match=r"trees of drafts.*onnxruntime"):
+        spoken(tts, speculate=3, rule="coupled", tree_width=2)
+
+
 def test_a_request_that_stops_at_eos_drops_what_was_under_way(simulation: Simulation, device_engines: Maker) -> None:
     """The first frame of the next request must not see it."""
     with TTS(device_engines(*SPEC)) as tts:
         alone = spoken(tts, seed=3, speculate=3)
-        for seed in range(4, 40):
-            stopped = tts.speak(TEXT, speaker="ryan", max_frames=12, seed=seed, speculate=3)
-            if stopped.finish_reason == "stop":
-                break
-        assert stopped.finish_reason == "stop", "no seed reached the end of the sequence"
+        stopped = tts.speak(TEXT, speaker="ryan", max_frames=8, seed=129, speculate=3)
+        assert (stopped.finish_reason, len(stopped.codes)) == ("stop", 2)
         np.testing.assert_array_equal(spoken(tts, seed=3, speculate=3), alone)
 
 

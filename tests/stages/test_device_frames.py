@@ -148,11 +148,11 @@ def test_after_a_fault_the_next_frame_is_sound(engines: Path, host: Path, device
 def test_the_probe_finds_the_simulations_rows_exact_and_tells_rows_that_are_not(engines: Path, device: Device) -> None:
     found = DeviceFrames(engines, device)
     single, several = found.round(0).planned, found.round(2).planned
-    probe = found.predictor.probe(found.start.planned, single, several)
+    probe = found.predictor.probe(found.start.planned, single, [found.round(1).planned, several])
     assert (probe.exact, probe.difference, probe.tolerance) == (True, 0.0, 0.0)
     evaluate = several.evaluate
     several.evaluate = lambda *arguments: evaluate(*arguments) * np.float32(1 + 1e-3)  # type: ignore[method-assign]
-    probe = found.predictor.probe(found.start.planned, single, several)
+    probe = found.predictor.probe(found.start.planned, single, [found.round(1).planned, several])
     assert not probe.exact
     assert 0 < probe.difference < probe.tolerance < 1
 
