@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import subprocess
 import sys
 import tempfile
@@ -63,10 +64,12 @@ def time_kernels(library_path: Path) -> tuple[str, list[str], list[str]]:
     return tools.name, table(measurements), failed
 
 
-def check_demo_engines(capability: int) -> tuple[list[str], list[str]]:
+def check_demo_engines(capability: int, library: Path) -> tuple[list[str], list[str]]:
     """The lines of the table of engines, and what failed; neither without TensorRT, which is said."""
+    from cpspec_trt.kernels.device_library import VARIABLE
     from scripts.gpu.engines import check_engines, tensorrt_backend
 
+    os.environ[VARIABLE] = str(library)  # the runtime's kernels are those that were just checked
     backend = tensorrt_backend(capability)
     if backend is None:
         print("TensorRT for this GPU is not installed here: no engine is built or timed.", file=sys.stderr)
@@ -94,7 +97,7 @@ def main() -> int:
     passed = run_suite(library).returncode == 0
     failed = [] if passed else ["the kernels' suite on the device"]
     device, lines, faults = time_kernels(library)
-    engine_lines, engine_faults = check_demo_engines(capability)
+    engine_lines, engine_faults = check_demo_engines(capability, library)
     failed += faults + engine_faults
     lines += [*engine_lines, *(line for fault in engine_faults for line in ("", f"Failed: {fault}"))]
     print("\n".join([device, "", *lines]))

@@ -138,25 +138,17 @@ def speak(name: str, root: Path) -> list[Spoken]:
     Raises:
         CpspecError: the engines do not load or do not run.
     """
-    tts = TTS(root, audio=False)
-    spoken = []
-    for window in WINDOWS:
-        required = window > 0
-        greedy = tts.speak(TEXT, speaker=SPEAKER, speculate=window, require_speculation=required, greedy=True)
-        clock = FrameClock()
-        sampled = tts.speak(TEXT, speaker=SPEAKER, speculate=window, require_speculation=required, listener=clock)
-        counted = sampled.statistics
-        spoken.append(
-            Spoken(
-                name,
-                window,
-                greedy.codes,
-                clock.median_milliseconds,
-                counted.passes / max(counted.frames, 1),
-                greedy.statistics.guarded,
-            )
-        )
-    return spoken
+    with TTS(root, audio=False) as tts:
+        return [_speak(tts, name, window) for window in WINDOWS]
+
+
+def _speak(tts: TTS, name: str, window: int) -> Spoken:
+    clock = FrameClock()
+    required = window > 0
+    greedy = tts.speak(TEXT, speaker=SPEAKER, speculate=window, require_speculation=required, greedy=True)
+    sampled = tts.speak(TEXT, speaker=SPEAKER, speculate=window, require_speculation=required, listener=clock)
+    passes = sampled.statistics.passes / max(sampled.statistics.frames, 1)
+    return Spoken(name, window, greedy.codes, clock.median_milliseconds, passes, greedy.statistics.guarded)
 
 
 def faults(spoken: Sequence[Spoken], reference: Spoken | None, first_frame_counts: bool) -> list[str]:

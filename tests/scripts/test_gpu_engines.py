@@ -11,6 +11,9 @@ from click.testing import CliRunner
 from cpspec_trt.cli.build import main as build
 from scripts.gpu import engines
 from scripts.gpu.engines import Agreement, Engines, FrameClock, Spoken, faults, speak, table, tensorrt_backend
+from tests.conftest import DEMO_CHECKPOINT
+from tests.simulation.conftest import build_simulated
+from tests.simulation.simulation import simulated
 
 CODES = np.arange(12, dtype=np.int32).reshape(3, 4)
 
@@ -109,6 +112,20 @@ def test_every_window_speaks_with_the_same_greedy_codes_over_onnx_runtime(
     assert faults(spoken, spoken[0], True) == []
     assert spoken[0].passes == 15 > spoken[1].passes
     assert all(each.milliseconds > 0 for each in spoken)
+
+
+def test_on_the_simulated_gpu_every_window_speaks_the_codes_of_onnx_runtime(
+    demo_engines: Path, shared_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "TEXT", "yes")
+    monkeypatch.setattr(engines, "WINDOWS", (0, 3))
+    reference, *_ = speak("onnxruntime-default", demo_engines)
+    root = build_simulated(shared_directory / "device-engines-demo", DEMO_CHECKPOINT)
+    with simulated() as simulation:
+        spoken = speak("tensorrt-fp32", root)
+        assert simulation.counts.graph_launches > 0
+    assert faults(spoken, reference, True) == []
+    assert [row.split(" | ")[-1] for row in table(spoken, reference)[2:]] == ["all |", "all |"]
 
 
 def test_engines_that_cannot_be_built_cost_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
