@@ -26,7 +26,7 @@ def choose_backend(name: str, origin: str = "--backend") -> str:
     if name == AUTO:
         return FULL.backend if tensorrt_could_run() else ONNXRUNTIME
     if name in FLAVOURS:
-        FLAVOURS[name].check_usable()
+        FLAVOURS[name].check_usable(origin)
     return name
 
 

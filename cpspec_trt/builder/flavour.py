@@ -33,20 +33,22 @@ class Flavour:
         """Whether the module is here. Does not import it."""
         return self.module in sys.modules or importlib.util.find_spec(self.module) is not None
 
-    def check_usable(self) -> None:
+    def check_usable(self, origin: str = "--backend") -> None:
         """Refuse a flavour that cannot build here, before anything of it is loaded: without a driver it would crash.
+
+        ``origin`` is where its name was given, for messages.
 
         Raises:
             EngineError: the module or the GPU is missing; says what to install or which backend to take instead.
         """
         if not self.is_installed():
             raise EngineError(
-                f"--backend {self.backend}: the Python module {self.module} is not installed; "
+                f"{origin} {self.backend}: the Python module {self.module} is not installed; "
                 f"pip install 'cpspec-trt[{self.backend}]'"
             )
         if self.needs_gpu and isinstance(missing := probe(), str):
             raise EngineError(
-                f"--backend {self.backend}: builds on the GPU that will run the engine, but {missing}; "
+                f"{origin} {self.backend}: builds on the GPU that will run the engine, but {missing}; "
                 f"or use --backend {RTX.backend}, which builds without a GPU"
             )
 

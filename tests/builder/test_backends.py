@@ -67,6 +67,8 @@ def test_full_tensorrt_is_refused_without_a_gpu_before_it_is_imported(monkeypatc
     machine(monkeypatch, NO_GPU)
     with pytest.raises(EngineError, match=f"--backend tensorrt: .*{NO_GPU}; or use --backend tensorrt-rtx"):
         choose_backend("tensorrt")
+    with pytest.raises(EngineError, match=f"--config a.yaml: backend tensorrt: .*{NO_GPU}"):
+        choose_backend("tensorrt", "--config a.yaml: backend")
     with pytest.raises(EngineError, match=NO_GPU):
         FULL.load()
 

@@ -64,7 +64,7 @@ def test_the_manifest_says_what_the_engine_is(tmp_path: Path) -> None:
     assert (value["component"], value["model"]) == ("code_predictor", "qwen3_tts_code_predictor")
     assert (value["checkpoint_fingerprint"], value["precision"]) == ("tiny", "fp32")
     assert value["limits"] == {
-        "max_batch_size": 2, "max_input_len": 16, "opt_input_len": 8, "max_kv_cache_capacity": 24,
+        "max_batch_size": 2, "max_input_len": 16, "opt_input_len": 8, "max_kv_cache_capacity": 24, "max_verify_rows": 8,
     }  # fmt: skip
     assert value["profiles"]["generation"]["inputs_embeds"] == {"min": [1, 1, 8], "opt": [2, 1, 8], "max": [2, 8, 8]}
     assert value["profiles"]["context"]["inputs_embeds"] == {"min": [1, 1, 8], "opt": [2, 8, 8], "max": [2, 16, 8]}
