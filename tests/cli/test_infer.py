@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ import soundfile
 from tests.cli import runs
 from tests.cli.runs import TtsRun, assert_one_clear_line, infer, infer_here, narrowed, overflowing, saying
 from tests.cli.runs import tts_document as document
-from tests.conftest import ROOT, Maker
+from tests.conftest import Maker
 
 SEED = 54
 
@@ -342,18 +340,3 @@ def test_logits_that_overflow_fail_the_request_by_name_and_write_no_audio(tmp_pa
     assert response["output_text"] == "FAILED"
     assert "RVQ depth 5" in response["error"]
     assert not list(run.audio.rglob("*.wav"))
-
-
-def test_help_loads_nothing_heavy() -> None:
-    script = (
-        "import sys; from cpspec_trt.cli.infer import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'numpy', 'pydantic', 'rich', 'onnx', 'onnxruntime', 'cuda', 'tensorrt', 'jinja2', 'soundfile'}\n"
-        "print('loaded:', sorted(heavy & set(sys.modules)))"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "loaded: []" in result.stdout
-    assert "--cpSpecVerifySize" in result.stdout
