@@ -24,9 +24,19 @@ from cpspec_trt.builder.build import build_checkpoint, build_engine
 from cpspec_trt.builder.engine_options import EngineOptions
 from cpspec_trt.builder.profiles import COMPONENTS, BuildLimits
 from cpspec_trt.cli.build import main as build_command
+from cpspec_trt.graphs.export import export_checkpoint
 from tests.builder import tiny_exports
 from tests.cli import runs
-from tests.cli.runs import TtsRun, assert_one_clear_line, command, infer_here, narrowed, tts_document
+from tests.cli.runs import (
+    OmniRun,
+    TtsRun,
+    assert_one_clear_line,
+    command,
+    infer_here,
+    narrowed,
+    omni_document,
+    tts_document,
+)
 from tests.conftest import ROOT, Maker
 from tests.simulation.simulation import simulated
 
@@ -243,6 +253,27 @@ def test_real_engines_are_refused_for_the_lack_of_a_gpu(tmp_path: Path) -> None:
     result = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert_one_clear_line(result, 1, "talker: is an engine of tensorrt-rtx: no GPU can be used", "rebuild it with")
     assert_pasteable(result.stderr, engines)
+
+
+@pytest.mark.parametrize(
+    ("machine", "part"),
+    [
+        ({"driver": False}, "thinker: is an engine of tensorrt: no GPU can be used"),
+        ({"tensorrt_version": "12.0.0.1"}, "thinker: was built with tensorrt 11.4.0.12, here is 12.0.0.1; rebuild it"),
+    ],
+)
+def test_a_thinker_is_compared_with_the_machine_first(
+    machine: Simulated, part: str, omni_checkpoint: Maker, tmp_path: Path
+) -> None:
+    exported = export_checkpoint(omni_checkpoint("tiny", 1), tmp_path / "onnx", ["thinker"])["thinker"]
+    run = OmniRun(tmp_path, tmp_path)
+    with simulated():
+        options = EngineOptions(precision="fp32")
+        build_engine(exported, tmp_path / "thinker", LIMITS["thinker"], "tensorrt", options)
+    with simulated(**machine):
+        result = run(omni_document(), audio=False)
+    assert_one_clear_line(result, 1, part)
+    assert run.left_nothing()
 
 
 def _never(*arguments: object) -> None:
