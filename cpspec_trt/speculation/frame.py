@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from cpspec_trt.errors import EngineError, UsageError
-from cpspec_trt.kernels.protocol import F32, I64, FilterParameters, Kernels
+from cpspec_trt.kernels.protocol import F32, I64, FilterParameters
+from cpspec_trt.kernels.rules_protocol import RuleKernels
 from cpspec_trt.speculation.counters import FrameCounters
 from cpspec_trt.speculation.drafting import MAX_WINDOW, MIN_WINDOW
 from cpspec_trt.speculation.policy import FixedPolicy, Policy, Widths, is_chain
@@ -31,7 +32,7 @@ class FrameDecoder:
 
     def __init__(
         self,
-        kernels: Kernels,
+        kernels: RuleKernels,
         predictor: Predictor,
         heads: F32,
         window: int,

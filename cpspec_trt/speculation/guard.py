@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
-from cpspec_trt.kernels.protocol import F32, Kernels
+from cpspec_trt.kernels.protocol import F32
 from cpspec_trt.kernels.rules_protocol import RuleKernels
 from cpspec_trt.speculation.slots import RowSampling, Slots
 
@@ -18,7 +16,7 @@ class Guard:
     its coldest row that samples, which is the widest.
     """
 
-    def __init__(self, kernels: Kernels, tolerance: float, max_rows: int) -> None:
+    def __init__(self, kernels: RuleKernels, tolerance: float, max_rows: int) -> None:
         """Bind the buffers.
 
         Args:
@@ -49,7 +47,7 @@ class Guard:
             return self._tolerance / coldest, None
         rows = len(logits)
         margins = self._margins[:rows]
-        cast(RuleKernels, self._kernels).argmax(logits, self._codes[:rows], self._errors[:rows], margins)
+        self._kernels.argmax(logits, self._codes[:rows], self._errors[:rows], margins)
         margins /= np.float32(coldest)
         margins[~greedy] = np.inf
         return self._tolerance / coldest, margins

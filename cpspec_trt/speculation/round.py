@@ -17,12 +17,11 @@ whole batch a plain step, whose pass has one row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
-from cpspec_trt.kernels.protocol import F32, I64, Kernels
-from cpspec_trt.kernels.rules_protocol import AcceptanceRule, RuleKernels
+from cpspec_trt.kernels.protocol import F32, I64
+from cpspec_trt.kernels.rules_protocol import RuleKernels
 from cpspec_trt.speculation.guard import Guard
 from cpspec_trt.speculation.predictor import Predictor
 from cpspec_trt.speculation.rules import Rule
@@ -78,7 +77,7 @@ class RoundRunner:
 
     def __init__(
         self,
-        kernels: Kernels,
+        kernels: RuleKernels,
         predictor: Predictor,
         heads: F32,
         max_drafts: int,
@@ -200,7 +199,8 @@ class RoundRunner:
         slots.raise_faults(errors, sampling)
         drafts = verified - len(rows)
         accepted = self._accepted[: len(rows)]
-        arguments = (
+        tolerance, margins = self._guard.check(logits, slots, sampling, width)
+        self._kernels.accept_commit(
             target,
             self._draft[:drafts],
             self._drafts[:drafts],
@@ -215,11 +215,8 @@ class RoundRunner:
             state.context,
             accepted,
             self._commits[: len(state.last)],
+            self._rule.acceptance,
+            tolerance,
+            margins,
         )
-        tolerance, margins = self._guard.check(logits, slots, sampling, width)
-        if self._rule.acceptance == AcceptanceRule.REJECTION and not tolerance:
-            self._kernels.accept_commit(*arguments)
-        else:
-            rules = cast(RuleKernels, self._kernels)
-            rules.accept_commit(*arguments, self._rule.acceptance, tolerance, margins)
         return Outcome(rows, counts, accepted, state.last[rows] - begun)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import cast
 
 import numpy as np
 
 from cpspec_trt.kernels.philox import Purpose
-from cpspec_trt.kernels.protocol import F32, I64, Kernels, ragged_slots
+from cpspec_trt.kernels.protocol import F32, I64, ragged_slots
 from cpspec_trt.kernels.rules_protocol import RuleKernels
 from cpspec_trt.speculation.guard import Guard
 from cpspec_trt.speculation.predictor import Predictor
@@ -105,7 +104,7 @@ class TreeRunner:
 
     def __init__(
         self,
-        kernels: Kernels,
+        kernels: RuleKernels,
         predictor: Predictor,
         heads: F32,
         max_drafts: int,
@@ -126,7 +125,7 @@ class TreeRunner:
             max_batch: the largest batch.
             tolerance: as for ``RoundRunner``.
         """
-        self._kernels = cast(RuleKernels, kernels)
+        self._kernels = kernels
         self._predictor = predictor
         self._heads = heads
         codebook = heads.shape[1]

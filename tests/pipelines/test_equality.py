@@ -20,6 +20,8 @@ from cpspec_trt.files.tensors import open_tensors
 from cpspec_trt.kernels.loading import default_kernels
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.frame import FrameDecoder
+from cpspec_trt.speculation.policy import Policy
+from cpspec_trt.speculation.rules import DEFAULT_RULE, RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
 from cpspec_trt.stages.code_predictor import CodePredictorStage
 from cpspec_trt.synthetic.spec import SPECS
@@ -53,10 +55,16 @@ class Frames:
         self.batch = batch
 
     def decode(
-        self, frames: Sequence[int], window: int, filters: FilterParameters = GREEDY
+        self,
+        frames: Sequence[int],
+        window: int,
+        filters: FilterParameters = GREEDY,
+        rule: Rule = RULES[DEFAULT_RULE],
+        policy: Policy | None = None,
     ) -> tuple[np.ndarray, SpeculationStatistics]:
         """Codes [len(frames), batch, G] of the given frame indices, and the counters of batch row 0."""
-        decoder = FrameDecoder(default_kernels(), self.stage, self.tables.lm_heads, window, self.batch)
+        heads = self.tables.lm_heads
+        decoder = FrameDecoder(default_kernels(), self.stage, heads, window, self.batch, rule, policy=policy)
         counters = [SpeculationStatistics(SpeculationStatus(window, window)) for _ in range(self.batch)]
         codes = np.empty((len(frames), self.batch, self.stage.groups), np.int64)
         for position, frame in enumerate(frames):
