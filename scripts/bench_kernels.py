@@ -69,10 +69,10 @@ def best_times(works: dict[str, Work], repeats: int) -> dict[str, float]:
     return best
 
 
-def draw_work(kernels: Kernels, logits: np.ndarray) -> Work:
+def draw_work(kernels: Kernels, logits: np.ndarray, top_k: int = TOP_K, top_p: float = TOP_P) -> Work:
     """Filter and draw of every row, into buffers bound once."""
     rows = len(logits)
-    filters = FilterRows.pack([FilterParameters(TEMPERATURE, TOP_K, TOP_P)] * rows)
+    filters = FilterRows.pack([FilterParameters(TEMPERATURE, top_k, top_p)] * rows)
     seeds, streams, frames = np.arange(rows, dtype=np.uint64), *np.ones((2, rows), np.uint32)
     probabilities = np.empty(logits.shape, np.float32)
     codes, errors = np.empty(rows, np.int64), np.empty(rows, np.int32)
@@ -119,6 +119,18 @@ def draw_rows(native: NativeKernels, rows: int) -> list[Row]:
     what = f"filter and draw, {rows} row{'s' if rows > 1 else ''} of {CODEBOOK}"
     goals = {"oracle": 20.0, "PyTorch topk, softmax, top-p, multinomial": 3.0} if rows == 1 else {}
     return [Row(what, best["ours"], name, best[name], goals.get(name)) for name in works if name != "ours"]
+
+
+def selection_rows(native: NativeKernels) -> list[Row]:
+    """One row with other parameters, beside those of the first line."""
+    logits = np.random.default_rng(1).normal(0, 3, (1, CODEBOOK)).astype(np.float32)
+    settings = [(1, TOP_P), (500, TOP_P), (0, TOP_P), (TOP_K, 1.0), (0, 1.0)]
+    usual = f"k {TOP_K}, p {TOP_P}"
+    works = {usual: draw_work(native, logits)}
+    works |= {f"k {top_k or 'off'}, p {top_p}": draw_work(native, logits, top_k, top_p) for top_k, top_p in settings}
+    best = best_times(works, 200)
+    what = f"filter and draw, 1 row of {CODEBOOK}"
+    return [Row(f"{what}, {name}", best[name], usual, best[usual], None) for name in works if name != usual]
 
 
 def heads_rows(native: NativeKernels, dtype: str) -> list[Row]:
@@ -169,6 +181,7 @@ def main() -> int:
     rows = [
         *draw_rows(native, 1),
         *draw_rows(native, 64),
+        *selection_rows(native),
         *heads_rows(native, "float32"),
         *heads_rows(native, "float16"),
     ]
