@@ -50,14 +50,17 @@ class HostSpeechMachine:
         talker_tables: TalkerTables,
         tables: CodePredictorTables,
         rules: SpeechRules,
+        kernels: RuleKernels | None = None,
     ) -> None:
         """Open the stages.
+
+        ``kernels`` stand in for those that the vocabularies call for.
 
         Raises:
             EngineError: an engine does not fit its config, or the kernels' library is missing.
         """
         self._config, self._rules, self._tables = configs.talker, rules, tables
-        self._kernels = _kernels_for(self._config.decoder.vocab_size, tables.lm_heads.shape[1])
+        self._kernels = kernels or _kernels_for(self._config.decoder.vocab_size, tables.lm_heads.shape[1])
         self._rows = TalkerRows(talker_tables, rules.tts_pad_token_id)
         self._talker = TalkerStage(talker, self._config.decoder)
         codec_embedding = talker_tables.codec_embedding

@@ -15,6 +15,7 @@ from cpspec_trt.errors import EngineError, RequestError
 from cpspec_trt.files.pass_costs import PassCosts
 from cpspec_trt.files.results import FinishReason
 from cpspec_trt.kernels.faults import RowNumericError
+from cpspec_trt.kernels.rules_protocol import RuleKernels
 from cpspec_trt.pipelines.engine_set import SpeechEngines
 from cpspec_trt.pipelines.events import Listener
 from cpspec_trt.pipelines.machine import FramePlan, SpeechRules
@@ -73,13 +74,14 @@ class SpokenCodes:
 class SpeechPipeline:
     """Runs requests one after the other over one set of engines. Not for use by two threads at once."""
 
-    def __init__(self, engines: SpeechEngines, rules: SpeechRules) -> None:
+    def __init__(self, engines: SpeechEngines, rules: SpeechRules, kernels: RuleKernels | None = None) -> None:
+        """Open the machine; arguments as for ``open_machine``."""
         self._config = engines.configs.talker
         self._device = engines.device
         self._probes: dict[int | Widths, RowProbe] = {}
         self._costs: PassCosts | None = None
         try:
-            self._machine = open_machine(engines, rules)
+            self._machine = open_machine(engines, rules, kernels)
         except BaseException:
             self.close()
             raise
