@@ -11,8 +11,9 @@ import onnxruntime
 from cpspec_trt.engines.engine import Tensors, check_tensors
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.manifest import ProfileName, check_files, read_manifest
+from cpspec_trt.files.rebuild import ONNXRUNTIME as BACKEND
+from cpspec_trt.files.rebuild import rebuild_command
 
-BACKEND = "onnxruntime"
 _ERRORS_ONLY = 3  # ONNX Runtime's log level that keeps warnings off the user's terminal
 
 
@@ -54,7 +55,7 @@ class OnnxRuntimeEngine:
         self.manifest = read_manifest(directory)
         if self.manifest.backend != BACKEND:
             found = self.manifest.backend
-            remedy = f"rebuild it with cpspec-build --backend {BACKEND} --engineDir {directory}"
+            remedy = f"rebuild it with {rebuild_command(directory, self.manifest, BACKEND)}"
             raise EngineError(f"{directory}: the engine was built for the backend {found!r}, not {BACKEND}; {remedy}")
         check_files(directory, self.manifest)
         model = directory / next(file.name for file in self.manifest.files if file.name.endswith(".onnx"))
@@ -66,7 +67,8 @@ class OnnxRuntimeEngine:
             self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as fault:  # see OnnxRuntimePass.run
             built, here = self.manifest.backend_version, onnxruntime.__version__
-            remedy = f"it was built with {built}, here is {here}; rebuild the engine with cpspec-build"
+            rebuild = rebuild_command(directory, self.manifest)
+            remedy = f"it was built with {built}, here is {here}; rebuild it with {rebuild}"
             raise EngineError(f"{model}: ONNX Runtime cannot load it ({_one_line(fault)}); {remedy}") from fault
         self._inputs = frozenset(info.name for info in self.manifest.inputs)
 

@@ -11,8 +11,11 @@ import pytest
 
 from cpspec_trt.engines.engine import Tensors
 from cpspec_trt.engines.loading import open_engine
+from cpspec_trt.engines.onnxruntime import OnnxRuntimeEngine
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.manifest import Manifest, ProfileName
+from tests.engine_edits import accept_edits, edit_manifest
+from tests.files.test_manifest import TENSORRT_BUILD
 
 
 def tensors_for(manifest: Manifest, rows: int) -> dict[str, np.ndarray]:
@@ -109,4 +112,25 @@ def test_a_changed_engine_is_refused_before_it_is_loaded(directory: Path, tmp_pa
     content[100] ^= 1
     graph.write_bytes(content)
     with pytest.raises(EngineError, match=r"llm\.onnx: its content is not what was built"):
+        open_engine(copy)
+
+
+def test_an_engine_of_another_backend_is_not_opened_here(directory: Path, tmp_path: Path) -> None:
+    copy = copied(directory, tmp_path)
+    edit_manifest(copy, lambda value: value.update(backend="tensorrt", build=TENSORRT_BUILD))
+    with pytest.raises(EngineError, match=r"for the backend 'tensorrt', not onnxruntime; rebuild it with cpspec-build"):
+        OnnxRuntimeEngine(copy)
+
+
+def test_an_engine_that_onnx_runtime_cannot_load_names_both_versions_and_the_command(
+    directory: Path, tmp_path: Path
+) -> None:
+    copy = copied(directory, tmp_path)
+    (copy / "llm.onnx").write_bytes(b"no graph")
+    accept_edits(copy)
+    built = r"it was built with [\d.]+, here is [\d.]+"
+    command = f"rebuild it with cpspec-build --onnxDir ONNX_DIR --engineDir {copy} --backend onnxruntime"
+    with pytest.raises(
+        EngineError, match=rf"cannot load it \(.*\); it was built with [\d.]+, here is [\d.]+; {command}"
+    ):
         open_engine(copy)
