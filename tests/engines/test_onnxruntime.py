@@ -130,7 +130,5 @@ def test_an_engine_that_onnx_runtime_cannot_load_names_both_versions_and_the_com
     accept_edits(copy)
     built = r"it was built with [\d.]+, here is [\d.]+"
     command = f"rebuild it with cpspec-build --onnxDir ONNX_DIR --engineDir {copy} --backend onnxruntime"
-    with pytest.raises(
-        EngineError, match=rf"cannot load it \(.*\); it was built with [\d.]+, here is [\d.]+; {command}"
-    ):
+    with pytest.raises(EngineError, match=rf"cannot load it \(.*\); {built}; {command}"):
         open_engine(copy)
