@@ -90,6 +90,21 @@ def test_a_slot_may_stand_after_one_that_does_not(kernels: RuleKernels) -> None:
     assert (accepted == 2).all()
 
 
+def test_a_block_residual_is_what_the_accepted_drafts_leave_of_the_target(kernels: RuleKernels) -> None:
+    # b_1 = .5 and h_1 = .25 / (.25 + .5). The second draft is impossible, and .5 p - q is above 0 at code 1 alone.
+    sequences = 3000
+    target = np.tile(np.array([[0.25, 0.75, 0], [0.5, 0.5, 0], [1, 0, 0]], np.float32), (sequences, 1))
+    draft = np.tile(np.array([[0.5, 0.5, 0], [0.3, 0, 0.7]], np.float32), (sequences, 1))
+    counts, last = np.full(sequences, 2), np.ones(sequences, np.int64)
+    accepted, codes = np.full((2, sequences), -7)
+    noise = np.arange(sequences, dtype=np.uint64), np.zeros(sequences, np.uint32)
+    kernels.accept_block(target, draft, np.tile([0, 2], sequences), counts, last, *noise, accepted, codes)
+    assert abs((accepted == 1).mean() - 1 / 3) < 4 * math.sqrt(2 / 9 / sequences)
+    assert set(codes[accepted == 1].tolist()) == {1}
+    assert set(accepted.tolist()) == {0, 1}
+    assert set(codes[accepted == 0].tolist()) == {1}  # p - q of the first slot
+
+
 @pytest.mark.parametrize(("draft", "target", "rejection", "block"), WORKED.values(), ids=WORKED)
 def test_worked_examples_have_their_expected_accepted_drafts_and_the_law_of_the_target(
     fast: RuleKernels, draft: list[float], target: list[float], rejection: float, block: float

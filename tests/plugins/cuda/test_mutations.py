@@ -30,6 +30,8 @@ class Mutation:
 ACCEPTANCE = "acceptance_and_commit"
 FILTERS = "filters_and_draws"
 HEADS = "heads_drafts_and_scores"
+RULES = "rules_and_guard"
+TREES = "trees_are"
 
 MUTATIONS = [
     Mutation(
@@ -97,6 +99,48 @@ MORE_MUTATIONS = [
         "sums[row][word] = w[word] * h + sums[row][word];",
         HEADS,
     ),
+    Mutation(
+        "block draws what rejection leaves of p",
+        "cuda/rules.cuh",
+        "FinalLaw law{chain.target + at, nullptr, standing.joint};",
+        "FinalLaw law{chain.target + at, nullptr, 1.0f};",
+        RULES,
+    ),
+    Mutation(
+        "block stops at the first slot that does not stand",
+        "cuda/rules.cuh",
+        "standing = {slot + 1, joint};",
+        "standing = {slot + 1, joint}; else break;",
+        RULES,
+    ),
+    Mutation(
+        "the target's noise depends on the round",
+        "cuda/rules.cuh",
+        "return {seed, stream_word(kTargetNoise, depth(slot)), frame};",
+        "return {seed, round_stream_word(kTargetNoise, depth(slot), uint32_t(last)), frame};",
+        RULES,
+    ),
+    Mutation(
+        "a guarded row decides",
+        "cuda/rules.cuh",
+        "return is_guarded(top.gap(), tolerance) ? kGuarded : winner_of(top.best);",
+        "return is_guarded(top.gap(), 0.0f * tolerance) ? kGuarded : winner_of(top.best);",
+        RULES,
+    ),
+    Mutation(
+        "a tree emits its first child whatever the target draws",
+        "cuda/trees.cuh",
+        "            codes[visited] = code;\n",
+        "            codes[visited] = code >= 0 && node == 0 && nodes > 1 ? trees.codes[first + 1] : code;\n",
+        TREES,
+    ),
+    Mutation(
+        "a candidate may win twice",
+        "cuda/trees.cuh",
+        "        if (winner >= 0 && winner % blockDim.x == threadIdx.x) scores[winner] = 0;\n",
+        "",
+        TREES,
+    ),
 ]
 
 
@@ -135,5 +179,6 @@ def test_the_suite_of_all_implementations_fails_when(mutation: Mutation, tmp_pat
 @pytest.mark.long
 @pytest.mark.parametrize("mutation", [*MUTATIONS, *MORE_MUTATIONS], ids=lambda each: each.name)
 def test_the_comparison_with_the_cpu_library_fails_when(mutation: Mutation, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/plugins/cuda/test_same_bits.py"]
+    files = [f"tests/plugins/cuda/test_{name}.py" for name in ("same_bits", "rules_same_bits")]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *files]
     _assert_caught(mutation, tmp_path, [*command, "-k", mutation.tests])
