@@ -1,11 +1,13 @@
 """TensorRT and TensorRT for RTX: passes over device memory, enqueued on the device's stream.
 
-The two flavours have the same face. What differs: TensorRT for RTX compiles its kernels when it runs, which must not
-happen inside a capture or a request, so it is told to compile every shape when the shape is first run.
+The two flavours have the same face. What differs: TensorRT for RTX compiles its kernels when it runs. Of a pass that
+will be captured it compiles those of its shape at once, before the capture; other passes, whose shapes come with the
+requests, run with general kernels until theirs are compiled beside.
 """
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -95,7 +97,7 @@ class TensorRTEngine:
         what = f"{self.manifest.component} engine, {profile} profile"
         context = None if captured else self._contexts.get(profile)
         if context is None:
-            context = self._loaded.context(_PROFILE_ORDER.index(profile), self._scratch, what)
+            context = self._loaded.context(_PROFILE_ORDER.index(profile), self._scratch, what, captured)
             if not captured:
                 self._contexts[profile] = context
         return TensorRTPass(context, self.device, tensors, what)
@@ -112,7 +114,9 @@ class _Loaded:
         self._log = _Log()
         self._logger = _logger(self._trt, self._log)
         self._runtime: Any = self._trt.Runtime(self._logger)
-        self._engine: Any = self._runtime.deserialize_cuda_engine(path.read_bytes())
+        self._engine: Any = None
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            self._engine = self._runtime.deserialize_cuda_engine(content)
         self._open: list[_Context] = []
         if self._engine is None:
             raise EngineError(f"{path}: TensorRT cannot load it{self._log.said()}; {_REBUILD}")
@@ -141,9 +145,9 @@ class _Loaded:
                 shapes = [tuple(shape) for shape in engine.get_tensor_profile_shape(name, index)]
                 self._same(path, f"{profile} profile of {name}", shapes, [found.min, found.opt, found.max])
 
-    def context(self, profile: int, scratch: DeviceArray, what: str) -> _Context:
+    def context(self, profile: int, scratch: DeviceArray, what: str, captured: bool) -> _Context:
         """A new execution context that stays in one profile."""
-        context = self._created()
+        context = self._created(captured)
         if context is None:
             raise EngineError(f"{what}: TensorRT cannot create an execution context{self._log.said()}; {_REBUILD}")
         context.set_device_memory(scratch.address, scratch.nbytes)
@@ -158,13 +162,14 @@ class _Loaded:
             context.close()
         self._engine = self._runtime = None
 
-    def _created(self) -> Any:
-        trt, own = self._trt, self._trt.ExecutionContextAllocationStrategy.USER_MANAGED
+    def _created(self, captured: bool) -> Any:
+        own = self._trt.ExecutionContextAllocationStrategy.USER_MANAGED
         if not self._is_rtx:
             return self._engine.create_execution_context(own)
         config = self._engine.create_runtime_config()
         config.set_execution_context_allocation_strategy(own)
-        config.dynamic_shapes_kernel_specialization_strategy = trt.DynamicShapesKernelSpecializationStrategy.EAGER
+        kinds = self._trt.DynamicShapesKernelSpecializationStrategy
+        config.dynamic_shapes_kernel_specialization_strategy = kinds.EAGER if captured else kinds.LAZY
         return self._engine.create_execution_context(config)
 
     def _dtype(self, info: TensorInfo) -> str:
