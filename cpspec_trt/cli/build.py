@@ -67,6 +67,12 @@ _PATH = FullPath(path_type=Path)
 @click.option("--buildLog", "build_log", type=_PATH, help="TensorRT: append its whole, verbose log to this file.")
 @click.option("--dryRun", "dry_run", is_flag=True, help="Print the build plan and stop; nothing is written.")
 @click.option("--verify", is_flag=True, help="Build nothing: hash the engines in --engineDir and compare.")
+@click.option(
+    "--measureCosts",
+    "measure_costs",
+    is_flag=True,
+    help="Build nothing: time the passes of the CodePredictor in --engineDir, for --cpSpecVerifySize auto.",
+)
 @click.option("--debug", "-d", is_flag=True, help="Also print the build plan before building.")
 @reports_errors
 def main(
@@ -77,6 +83,7 @@ def main(
     backend: str | None,
     dry_run: bool,
     verify: bool,
+    measure_costs: bool,
     debug: bool,
     **sizes_and_options: Any,
 ) -> None:
@@ -92,6 +99,12 @@ def main(
     """
     from cpspec_trt.cli.building import BuildOptions, run_build
 
+    if measure_costs:
+        from cpspec_trt.cli.measuring import measure_engine
+
+        others = (onnx_dir, checkpoint, preset, backend, dry_run, verify, debug, *sizes_and_options.values())
+        measure_engine(engine_dir, alone=not any(others))
+        return
     given = {name: value for name, value in sizes_and_options.items() if value is not None and value is not False}
     run_build(BuildOptions(onnx_dir, engine_dir, checkpoint, preset, backend, given, dry_run, verify, debug))
 

@@ -50,5 +50,6 @@ BUILD_ROWS = (
     Row(BUILD, "flag", "--hardwareCompatible", "used", "tensorrt: every GPU from compute capability 8.0 may run it"),
     Row(BUILD, "flag", "--buildLog", "used", "TensorRT: appends its whole log", "FILE"),
     Row(BUILD, "flag", "--dryRun", "used", "prints the plan and stops"),
+    Row(BUILD, "flag", "--measureCosts", "used", "builds nothing: times the CodePredictor's passes in `--engineDir`"),
     Row(BUILD, "flag", "--verify", "used", "builds nothing: hashes the engines in `--engineDir` and compares"),
 )
