@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from cpspec_trt.errors import NumericError
+from cpspec_trt.errors import NumericError, UsageError
+from cpspec_trt.kernels.native import NativeKernels
 from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.kernels.rules_protocol import GUARDED, AcceptanceRule, RuleKernels
 
@@ -62,6 +63,21 @@ def test_greedy_acceptance_under_guard_equals_the_oracle_on_random_rounds(kernel
         each.accept_greedy(targets, drafts, counts, accepted, codes, margins, 0.2)
         results.append([accepted, codes])
     np.testing.assert_array_equal(results[1], results[0])
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, math.nan])
+def test_a_tolerance_that_is_none_is_refused(native: NativeKernels, tolerance: float) -> None:
+    one, word = np.zeros(1, np.int64), np.zeros(1, np.uint32)
+    with pytest.raises(UsageError, match=r"^cpspec_accept_greedy: tolerance is (-0.1|nan), it must be at least 0$"):
+        native.accept_greedy(one, np.empty(0, int), one, one.copy(), one.copy(), None, tolerance)
+    law, seeds = np.ones((1, 3), np.float32), np.zeros(1, np.uint64)
+    with pytest.raises(UsageError, match=r"^cpspec_accept_coupled: tolerance is"):
+        native.accept_coupled(law, np.empty(0, int), one, one, seeds, word, one.copy(), one.copy(), tolerance)
+
+
+def test_a_rule_that_is_none_is_refused(native: NativeKernels) -> None:
+    with pytest.raises(UsageError, match=r"^cpspec_accept_commit: rule is 3, which is no cpspec_rule"):
+        Commit().run(native, 3, None, 0.0)  # type: ignore[arg-type]
 
 
 class Commit:

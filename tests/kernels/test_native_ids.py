@@ -78,6 +78,47 @@ def test_a_frame_without_room_for_the_drafts_and_their_code(cpu: NativeKernels) 
         )
 
 
+def _tree(nodes: list[int], parents: list[int], codes: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return np.array(parents), np.array(codes), np.array(nodes)
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        (_tree([0, 2], [0, 0], [0, 1]), "trees->nodes is 0, it must be at least 1"),
+        (_tree([2], [0, 1], [0, 1]), "trees->parents holds 1, it must be at least 0 and below 1"),
+        (_tree([2], [0, -1], [0, 1]), "trees->parents holds -1, it must be at least 0 and below 1"),
+        (_tree([1025], [0] * 1025, [0] * 1025), "trees->nodes holds 1025, it must be at least 0 and below 1025"),
+    ],
+)
+def test_trees(cpu: NativeKernels, tree: tuple[np.ndarray, np.ndarray, np.ndarray], message: str) -> None:
+    sequences = len(tree[2])
+    last, seeds, frames = np.ones(sequences, int), np.zeros(sequences, np.uint64), np.zeros(sequences, np.uint32)
+    path, lengths = np.empty((sequences, 2), int), np.empty(sequences, int)
+    with pytest.raises(UsageError, match=f"^cpspec_accept_tree: {message}"):
+        cpu.accept_tree(
+            np.ones((len(tree[0]), 5), np.float32), *tree, last, seeds, frames, path, lengths, path.copy(), 0.0, None
+        )
+
+
+@pytest.mark.parametrize(("code", "last"), [(3, 1), (-2, 1), (1, 3)])
+def test_nodes_without_an_embedding(cpu: NativeKernels, code: int, last: int) -> None:
+    tables = [np.ones((3, 4), np.float32)] * 4
+    one, fed = np.zeros(1, np.int64), np.empty((1, 2), int)
+    parents, codes, nodes = _tree([2], [0, 0], [0, code])
+    with pytest.raises(UsageError, match="it must be at least 0 and below"):
+        cpu.build_tree_input(
+            tables, np.zeros((1, 4), int), one + last, one, parents, codes, nodes, fed, np.empty((1, 2, 4), np.float32)
+        )
+
+
+@pytest.mark.parametrize(("width", "message"), [(0, "widths is 0"), (3, "widths holds 3")])
+def test_widths(cpu: NativeKernels, width: int, message: str) -> None:
+    word, found = np.zeros(1, np.uint32), np.empty((1, 2), int)
+    with pytest.raises(UsageError, match=f"^cpspec_draw_candidates: {message}"):
+        cpu.draw_candidates(LAW[:1], np.array([width]), np.zeros(1, np.uint64), word, word, found)
+
+
 def test_kv_rows_that_would_overwrite_what_is_still_to_be_read(cpu: NativeKernels) -> None:
     caches = [np.zeros((1, 1, 8, 2), np.float32)]
     one = np.zeros(1, np.int64)
