@@ -37,7 +37,10 @@ def measure_pass_costs(directory: Path) -> tuple[Path, PassCosts]:
     if not (found / MANIFEST_NAME).is_file():
         raise UsageError(f"--measureCosts: {found} holds no engine; give the CodePredictor's directory or its parent")
     if (backend := read_manifest(found).backend) != ONNXRUNTIME:
-        raise UnsupportedError(f"--measureCosts: {found} was built for {backend}; windows are adaptive with {ONNXRUNTIME}")
+        raise UnsupportedError(
+            f"--measureCosts: {found} was built for {backend}, where windows are fixed; "
+            f"build it with cpspec-build --backend {ONNXRUNTIME}"
+        )
     config = read_config_of(found, CodePredictorConfig)
     tables = read_code_predictor_sidecars(found, config)
     first = np.zeros((1, config.talker_hidden_size), np.float32)  # c0's embedding: its values take no time

@@ -1,0 +1,1 @@
+"""Measurements of acceptance: recorded frames, controlled laws, and tables of both."""
