@@ -60,6 +60,10 @@ class Packed:
             for name, array in self.device.items()
         }
 
+    def host_bytes_before(self, name: str) -> np.ndarray:
+        """The page-locked bytes of every array listed in front of ``name``, uint8."""
+        return self._pinned.host[: self.device[name].address - self._block.whole.address]
+
     def upload(self) -> None:
         """Copy the whole block to the GPU (see ``Device.upload``)."""
         self._owner.upload(self._block.whole, self._pinned)

@@ -15,8 +15,10 @@ from cpspec_trt.stages.device_plans import (
     INT64,
     RowParameters,
     captured,
+    filter_contents,
     filters_of,
     head_contents,
+    noise_contents,
     sequence_contents,
 )
 
@@ -40,7 +42,12 @@ class FrameStart:
             EngineError: the Talker's rows are of another dtype than the CodePredictor takes.
         """
         batch = predictor.batch
-        plan: Contents = {**head_contents("target", batch), **sequence_contents(batch)}
+        plan: Contents = {
+            **head_contents("target", batch),
+            **filter_contents("target", batch),
+            **sequence_contents(batch),
+            **noise_contents(batch),
+        }
         self.planned = predictor.planned_pass(PREFILL_ROWS, plan)
         self._predictor, self._hidden, self._codes = predictor, talker_hidden, first_codes
         embeds = self.planned.embeds

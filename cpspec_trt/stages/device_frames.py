@@ -79,7 +79,7 @@ class DeviceFrameDecoder:
             frame: index of the frame within its request, the same for every row.
             between: called between the two, for example to mark the place.
         """
-        self.parameters.frames[:] = frame
+        self.parameters.at_frame(frame)
         self._counters.start(len(self._last))
         self._chosen.clear()
         self._probes = self._policy.probes
@@ -114,23 +114,23 @@ class DeviceFrameDecoder:
             row.add_choices(self._chosen, self._policy.probes - self._probes)
 
     def _take(self) -> None:
-        """Read what the stream left, and launch the next round if there is one to do."""
+        """Read what the stream left and launch the next round if there is one to do; counting comes after that."""
         host, rounds = self._predictor.results.host, self._running
         if self._first:
             raise_first(host["first_errors"], self._rows, self.parameters.frames, np.ones_like(self._rows))
             self._first = False
         if rounds is None:
             return
-        self._raise_faults(rounds)
+        if host["draft_errors"][: rounds.slots].any() or host["target_errors"][: rounds.verified].any():
+            self._raise_faults(rounds)
         part = rounds.counts >= 0
-        accepted, committed = host["accepted"][part], host["commits"][part]
-        if (accepted < 0).any():
+        outcome = Outcome(self._rows[part], rounds.counts[part], host["accepted"][part], host["commits"][part])
+        if (outcome.accepted < 0).any():
             raise NumericError(WITHOUT_MASS)
-        outcome = Outcome(self._rows[part], rounds.counts[part], accepted, committed)
-        self._counters.add(outcome)
         self._policy.observe(self._last[part], self._widths, outcome)
         self._last += host["commits"]
         self._launch_next(plain=bool(outcome.guarded.any()))
+        self._counters.add(outcome)
 
     def _launch_next(self, plain: bool) -> None:
         """Put the next round into the stream, if a row has codes to come."""

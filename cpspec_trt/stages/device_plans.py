@@ -58,7 +58,11 @@ def guard_for(filters: FilterParameters, rule: Rule, tolerance: float) -> Guard 
 
 
 class RowParameters:
-    """What decides the draws of each row of the batch: filters, seed, frame."""
+    """What decides the draws of each row of the batch: filters, seed, frame.
+
+    Attributes:
+        version: grows with every change.
+    """
 
     def __init__(self, batch: int) -> None:
         self.temperature = np.zeros(batch, np.float32)
@@ -66,6 +70,7 @@ class RowParameters:
         self.top_p = np.ones(batch, np.float32)
         self.seeds = np.zeros(batch, np.uint64)
         self.frames = np.zeros(batch, np.uint32)
+        self.version = 0
 
     def set(self, row: int, filters: FilterParameters, seed: int) -> None:
         """Begin a request in a row."""
@@ -73,13 +78,22 @@ class RowParameters:
         for name in FILTERS:
             getattr(self, name)[row] = getattr(packed, name)[0]
         self.seeds[row] = seed
+        self.version += 1
+
+    def at_frame(self, frame: int) -> None:
+        """Go to a frame, in every row."""
+        self.frames[:] = frame
+        self.version += 1
 
 
 def head_contents(kind: str, rows: int) -> Contents:
-    """Which head is applied to which hidden row, and how its logits are filtered; names begin with ``kind``."""
+    """Which head is applied to which hidden row; names begin with ``kind``."""
+    return {f"{kind}_hidden": ((rows,), INT64), f"{kind}_heads": ((rows,), INT64)}
+
+
+def filter_contents(kind: str, rows: int) -> Contents:
+    """How the logits of rows are filtered; names begin with ``kind``."""
     return {
-        f"{kind}_hidden": ((rows,), INT64),
-        f"{kind}_heads": ((rows,), INT64),
         f"{kind}_temperature": ((rows,), FLOAT32),
         f"{kind}_top_k": ((rows,), INT32),
         f"{kind}_top_p": ((rows,), FLOAT32),
@@ -87,18 +101,17 @@ def head_contents(kind: str, rows: int) -> Contents:
 
 
 def sequence_contents(batch: int) -> Contents:
-    """What acceptance needs of each sequence."""
-    return {
-        "rows": ((batch,), INT64),
-        "counts": ((batch,), INT64),
-        "first_hidden": ((batch,), INT64),
-        "seeds": ((batch,), UINT64),
-        "frames": ((batch,), UINT32),
-    }
+    """Where each sequence stands in the batch and its drafts among those of the round."""
+    return {"rows": ((batch,), INT64), "counts": ((batch,), INT64), "first_hidden": ((batch,), INT64)}
+
+
+def noise_contents(batch: int) -> Contents:
+    """Where the noise of each sequence comes from, beside the stream."""
+    return {"seeds": ((batch,), UINT64), "frames": ((batch,), UINT32)}
 
 
 def filters_of(arrays: Mapping[str, DeviceArray], kind: str) -> DeviceFilters:
-    """The filter arrays of ``head_contents``."""
+    """The arrays of ``filter_contents``."""
     return DeviceFilters(*(arrays[f"{kind}_{name}"] for name in FILTERS))
 
 
