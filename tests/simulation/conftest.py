@@ -21,13 +21,13 @@ def simulation() -> Iterator[Simulation]:
         yield opened
 
 
-def build_simulated(root: Path, checkpoint: Path, backend: str = "tensorrt") -> Path:
-    """Build a checkpoint's TensorRT engines in fp32, as the product does, inside a simulation."""
+def build_simulated(root: Path, checkpoint: Path, backend: str = "tensorrt", precision: str = "fp32") -> Path:
+    """Build a checkpoint's TensorRT engines as the product does, inside a simulation."""
 
     def write(directory: Path) -> None:
         with simulated():
             limits = dict.fromkeys(COMPONENTS, TEST_LIMITS)
-            build_checkpoint(checkpoint, directory, limits, backend, options=EngineOptions(precision="fp32"))
+            build_checkpoint(checkpoint, directory, limits, backend, options=EngineOptions(precision=precision))
 
     return write_once(root, write)
 

@@ -43,15 +43,15 @@ def sample(
 
 
 LENGTHS = [
-    pytest.param(SHORT, 2, 50, id="window_2"),
-    pytest.param(SHORT, 4, 50, id="window_4"),
+    pytest.param(SHORT, 2, 25, id="window_2"),
+    pytest.param(SHORT, 4, 25, id="window_4"),
     pytest.param(SHORT, 3, 200, id="window_3_at_length", marks=pytest.mark.long),
     pytest.param(LONG, 8, 200, id="window_8_at_length", marks=pytest.mark.long),
 ]
 
 
 def test_autoregressive_frames_have_the_enumerated_law(simulation: Simulation, tmp_path: Path) -> None:
-    codes, _ = sample(simulation, tmp_path, SHORT, 0, RULES["rejection"], 50)
+    codes, _ = sample(simulation, tmp_path, SHORT, 0, RULES["rejection"], 25)
     assert p_value(SHORT, FILTERS, codes) > P_BOUND
     assert p_value(SHORT, OTHER_FILTERS, codes) < P_BOUND  # so many frames tell laws apart that are this close
 

@@ -97,12 +97,12 @@ def resident() -> int:
 
 
 def test_two_hundred_requests_hold_no_more_than_one(simulation: Simulation, tts: TTS) -> None:
-    for window in WINDOWS:
+    for window in (0, 3):
         spoken(tts, window, frames=1)
     held = Held.by(simulation)
     middle = 0
     for request in range(200):
-        spoken(tts, WINDOWS[request % len(WINDOWS)], frames=1 + (request % 10 == 0), seed=request)
+        spoken(tts, 3 * (request % 2), frames=1 + (request % 10 == 0), seed=request)
         assert Held.by(simulation) == held, f"after request {request}"
         middle = resident() if request == 99 else middle
     assert resident() - middle < 16 << 20
