@@ -17,6 +17,8 @@ from cpspec_trt.pipelines.times import (
     TALKER_GENERATION,
     TALKER_PREFILL,
 )
+from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
+from cpspec_trt.stages.row_probe import RowProbe
 from tests.conftest import Maker
 from tests.simulation.simulation import Simulation
 
@@ -60,6 +62,21 @@ def test_coupled_codes_are_those_of_the_seed_for_fixed_windows_and_for_one_chose
             np.testing.assert_array_equal(speech.codes, plain)
             assert speech.statistics.status.adaptive == (window == "auto")
             assert sum(speech.statistics.choices.values()) == speech.statistics.rounds
+
+
+@pytest.mark.parametrize("settings", [{"greedy": True}, {"rule": "coupled", "seed": 3}], ids=["greedy", "coupled"])
+def test_where_rows_are_not_exact_close_codes_are_left_to_plain_steps_and_counted(
+    simulation: Simulation, device_engines: Maker, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object]
+) -> None:
+    probed = RowProbe(exact=False, difference=0.05)
+    monkeypatch.setattr(DeviceCodePredictor, "probe", lambda *arguments: probed)
+    with TTS(device_engines(*SPEC)) as tts:
+        plain = spoken(tts, **settings)
+        speech = tts.speak(TEXT, speaker="ryan", max_frames=4, speculate=3, **settings)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(speech.codes, plain)
+    report = speech.statistics.to_json()
+    assert (report["rows_exact"], report["tolerance"]) == (False, probed.tolerance)
+    assert speech.statistics.guarded > 0
 
 
 def test_trees_of_drafts_are_refused_with_what_runs_them(simulation: Simulation, device_engines: Maker) -> None:

@@ -12,6 +12,7 @@ from cpspec_trt.devices.device import Device
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.pass_costs import PassCosts
 from cpspec_trt.kernels.faults import NOT_FINITE, RowNumericError
+from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.adaptive import AdaptivePolicy, chains
 from cpspec_trt.speculation.rules import RULES
 from cpspec_trt.stages.device_frame_start import FrameStart
@@ -61,6 +62,31 @@ def test_guarded_greedy_codes_are_left_to_plain_steps_as_on_the_host(engines: Pa
     np.testing.assert_array_equal(codes, host_frames(host, range(5), 0, [GREEDY])[0])
     assert statistics == counted
     assert statistics.guarded > 0
+
+
+@pytest.mark.parametrize(("filters", "rule"), [(GREEDY, "rejection"), (SAMPLED, "coupled")])
+def test_the_guard_makes_up_for_passes_that_round_otherwise(
+    engines: Path, host: Path, device: Device, filters: FilterParameters, rule: str
+) -> None:
+    """Rounds with drafts see heads that are a little off; plain steps see the true ones."""
+    found, frames = DeviceFrames(engines, device), range(12)
+    true = found.predictor.heads
+    weights = device.read(true)
+    noise = np.random.default_rng(1).standard_normal(weights.shape).astype(np.float32)
+    off = device.uploaded(weights + np.abs(weights).mean() * np.float32(0.03) * noise)
+    plain = host_frames(host, frames, 0, [filters])[0]
+    found.round(0, RULES[rule])
+    for tolerance in (0.0, 1.0):
+        guard = guard_for(filters, RULES[rule], tolerance)
+        found.predictor.heads = off
+        for drafts in (1, 2):
+            found.round(drafts, RULES[rule], guard)
+        found.predictor.heads = true
+        found.round(0, RULES[rule], guard)
+        codes, (statistics,) = found.decode(frames, 3, [filters], RULES[rule], guard)
+        assert np.array_equal(codes, plain) == (tolerance > 0)
+        assert (statistics.guarded > 0) == (tolerance > 0)
+    assert sum(statistics.accepted) > 0
 
 
 def test_guarded_coupled_codes_are_those_of_the_autoregressive_loop(engines: Path, host: Path, device: Device) -> None:
