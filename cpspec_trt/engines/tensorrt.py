@@ -1,8 +1,9 @@
 """TensorRT and TensorRT for RTX: passes over device memory, enqueued on the device's stream.
 
 The two flavours have the same face. What differs: TensorRT for RTX compiles its kernels when it runs. Of a pass that
-will be captured it compiles those of its shape at once, before the capture; other passes, whose shapes come with the
-requests, run with general kernels until theirs are compiled beside.
+will be captured it compiles those of its shape at once, before the capture. Other passes, whose shapes come with the
+requests, keep to general kernels: compiling would hold a request up, and compiled beside it the same prompt would round
+one way before and another way after, so that the same request gave other codes the second time.
 """
 
 from __future__ import annotations
@@ -114,6 +115,9 @@ class _Loaded:
         self._log = _Log()
         self._logger = _logger(self._trt, self._log)
         self._runtime: Any = self._trt.Runtime(self._logger)
+        if manifest.build is not None and manifest.build.version_compatible:
+            # Such an engine carries the runtime that opens it, and TensorRT runs code of an engine only where told to.
+            self._runtime.engine_host_code_allowed = True
         self._engine: Any = None
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             self._engine = self._runtime.deserialize_cuda_engine(content)
@@ -169,7 +173,7 @@ class _Loaded:
         config = self._engine.create_runtime_config()
         config.set_execution_context_allocation_strategy(own)
         kinds = self._trt.DynamicShapesKernelSpecializationStrategy
-        config.dynamic_shapes_kernel_specialization_strategy = kinds.EAGER if captured else kinds.LAZY
+        config.dynamic_shapes_kernel_specialization_strategy = kinds.EAGER if captured else kinds.NONE
         return self._engine.create_execution_context(config)
 
     def _dtype(self, info: TensorInfo) -> str:

@@ -128,6 +128,45 @@ def test_tensorrt_for_rtx_runs_behind_the_same_face(
     assert_close(found, expected_rows(synthetic_engines(*SPEC), 2, 5))
 
 
+def test_only_passes_that_are_captured_get_kernels_of_their_shape(
+    synthetic_checkpoint: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the others it would depend on the moment which kernels run, and with them on which side a code falls."""
+    limits = dict.fromkeys(COMPONENTS, TEST_LIMITS)
+    strategies: list[str] = []
+    with simulated(capability=(8, 9)) as simulation:
+        build_checkpoint(
+            synthetic_checkpoint(*SPEC), tmp_path, limits, "tensorrt-rtx", options=EngineOptions(precision="fp32")
+        )
+        kind = simulation.tensorrt_rtx.ICudaEngine
+        create = kind.create_execution_context
+
+        def noted(self: Any, config: Any) -> Any:
+            strategies.append(config.dynamic_shapes_kernel_specialization_strategy.name)
+            return create(self, config)
+
+        monkeypatch.setattr(kind, "create_execution_context", noted)
+        with Device() as device:
+            engine = TensorRTEngine(tmp_path / CODE_PREDICTOR, device)
+            for captured in (False, True):
+                bound(engine, 2, 5, captured)
+    assert strategies == ["NONE", "EAGER"]
+
+
+def test_a_version_compatible_engine_runs_under_a_later_version(
+    synthetic_checkpoint: Maker, synthetic_engines: Maker, tmp_path: Path
+) -> None:
+    options = EngineOptions(precision="fp32", version_compatible=True)
+    with simulated(tensorrt_version="11.4.0.12"):
+        limits = dict.fromkeys(COMPONENTS, TEST_LIMITS)
+        build_checkpoint(synthetic_checkpoint(*SPEC), tmp_path, limits, "tensorrt", options=options)
+    with simulated(tensorrt_version="11.5.0.3"), Device() as device:
+        run, hidden = bound(TensorRTEngine(tmp_path / CODE_PREDICTOR, device), 2, 5)
+        run()
+        found = device.read(hidden)
+    assert_close(found, expected_rows(synthetic_engines(*SPEC), 2, 5))
+
+
 def refused(
     directory: Path,
     device: Device,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 _HEADER = struct.Struct("<4sIQQ3B")  # magic, zero, 2, size of the whole, version: as real engines begin
 _MARK = b"simulation of TensorRT\0"
 _LENGTH = struct.Struct("<Q")
+_ABOUT = ("module", "version", "profiles", "version_compatible")
 
 Shape = tuple[int, ...]
 Ranges = dict[str, tuple[Shape, Shape, Shape]]
@@ -23,17 +24,19 @@ class EngineContent:
         version: of that module.
         profiles: per profile, input name -> min, opt, max.
         model: the ONNX graph, weights included.
+        version_compatible: whether it carries code that opens it under other versions.
     """
 
     module: str
     version: str
     profiles: tuple[Ranges, ...]
     model: bytes
+    version_compatible: bool = False
 
 
 def packed(content: EngineContent) -> bytes:
     """The file."""
-    about = json.dumps({"module": content.module, "version": content.version, "profiles": content.profiles}).encode()
+    about = json.dumps({name: getattr(content, name) for name in _ABOUT}).encode()
     body = _MARK + _LENGTH.pack(len(about)) + about + content.model
     major, minor, patch = (int(part) for part in content.version.split(".")[:3])
     return _HEADER.pack(b"vtrt", 0, 2, _HEADER.size + len(body), major, minor, patch) + body
@@ -56,4 +59,4 @@ def unpacked(file: bytes) -> EngineContent | str:
         {name: (tuple(low), tuple(usual), tuple(high)) for name, (low, usual, high) in profile.items()}
         for profile in about["profiles"]
     )
-    return EngineContent(about["module"], about["version"], profiles, body[begin + length :])
+    return EngineContent(**{**about, "profiles": profiles}, model=body[begin + length :])

@@ -350,7 +350,8 @@ class Builder:
             return None
         assert network._model is not None
         profiles = tuple(profile._ranges for profile in config._profiles)
-        content = EngineContent(self.module, self.version, profiles, network._model.SerializeToString())
+        model, portable = network._model.SerializeToString(), config.get_flag(BuilderFlag.VERSION_COMPATIBLE)
+        content = EngineContent(self.module, self.version, profiles, model, portable)
         return IHostMemory(packed(content))
 
     @staticmethod

@@ -34,12 +34,13 @@ _ERRORS_ONLY = 3
 class Runtime:
     """Opens engines. ``module`` and ``version`` are those of the stand-in module it belongs to."""
 
-    __slots__ = ("_device", "logger")
+    __slots__ = ("_device", "engine_host_code_allowed", "logger")
     module = ""
     version = ""
 
     def __init__(self, logger: ILogger) -> None:
         self.logger = checked_logger(logger)
+        self.engine_host_code_allowed = False
         self._device = current()
         if not (self._device.settings.driver and self._device.settings.devices):
             raise self._device.fault("a Runtime was made without a driver; real TensorRT would crash the process")
@@ -58,7 +59,10 @@ class Runtime:
         return ICudaEngine(loaded, self.logger)
 
     def _other_build(self, content: EngineContent) -> str | None:
-        if (content.module, content.version) != (self.module, self.version):
+        if content.version_compatible and not self.engine_host_code_allowed:
+            return "the engine contains host code, which this runtime is not allowed to run"
+        later = content.version_compatible and _later_of_same_major(content.version, self.version)
+        if content.module != self.module or not (later or content.version == self.version):
             return (
                 f"the engine was built by {content.module} {content.version}, "
                 f"this is {self.module} {self.version}: version tags do not match"
@@ -212,6 +216,11 @@ class ICudaEngine:
         if tensor is None:
             raise self._loaded.device.fault(f"the engine has no tensor {name!r}")
         return tensor
+
+
+def _later_of_same_major(built: str, here: str) -> bool:
+    older, newer = ([int(part) for part in version.split(".")] for version in (built, here))
+    return older[0] == newer[0] and older <= newer
 
 
 def end(device: SimulatedDevice, lifetime: Lifetime) -> None:

@@ -307,6 +307,21 @@ def test_an_engine_of_another_version_or_flavour_gives_none_and_a_reason(tmp_pat
             assert "built by tensorrt 10.15.1.2" in log.lines[0]
 
 
+def test_an_engine_that_carries_code_is_opened_where_that_is_allowed_by_its_version_and_later_ones(
+    tmp_path: Path,
+) -> None:
+    with simulated(tensorrt_version="11.1.0.1") as simulation:
+        serialized = built(simulation.tensorrt, tmp_path, version_compatible=True)
+    for version, opens in (("11.1.0.1", True), ("11.2.0.0", True), ("11.0.9.9", False), ("12.0.0.0", False)):
+        with simulated(tensorrt_version=version) as simulation:
+            log = Lines(simulation.tensorrt)
+            runtime = simulation.tensorrt.Runtime(log.logger)
+            assert runtime.deserialize_cuda_engine(serialized) is None
+            assert "host code" in log.lines[0]
+            runtime.engine_host_code_allowed = True
+            assert (runtime.deserialize_cuda_engine(serialized) is not None) == opens
+
+
 def test_an_engine_or_context_that_does_not_fit_gives_none(tmp_path: Path) -> None:
     with simulated() as simulation:
         serialized = built(simulation.tensorrt, tmp_path)

@@ -41,7 +41,13 @@ def shapes(batch: int) -> dict[str, tuple[int, ...]]:
     return {"rows": (batch, 1, 1, WIDTH), "write": (batch,), "past": (batch, 1, CAPACITY, WIDTH)}
 
 
-def built(trt: Any, directory: Path, graph: onnx.ModelProto | None = None, logger: Any = None) -> bytes | None:
+def built(
+    trt: Any,
+    directory: Path,
+    graph: onnx.ModelProto | None = None,
+    logger: Any = None,
+    version_compatible: bool = False,
+) -> bytes | None:
     """The engine's file, by the builder of a TensorRT module."""
     path = directory / "tiny.onnx"
     path.write_bytes((graph or model()).SerializeToString())
@@ -52,6 +58,8 @@ def built(trt: Any, directory: Path, graph: onnx.ModelProto | None = None, logge
     if not parser.parse_from_file(str(path)):
         raise ValueError(parser.get_error(0).desc())
     config = builder.create_builder_config()
+    if version_compatible:
+        config.set_flag(trt.BuilderFlag.VERSION_COMPATIBLE)
     for ranges in PROFILES:
         profile = builder.create_optimization_profile()
         for name in shapes(1):
