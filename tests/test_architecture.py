@@ -28,6 +28,7 @@ FLOORS = {
     "report": 7,
     "synthetic": 7,
     "api": 8,
+    "bench": 8,
     "cli": 9,
 }
 MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))

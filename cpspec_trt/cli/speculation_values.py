@@ -22,6 +22,18 @@ class WindowValue(click.ParamType):  # type: ignore[type-arg]  # generic since c
             self.fail(f"{value!r} is neither a whole number nor {AUTO}.", param, ctx)
 
 
+class WindowList(click.ParamType):  # type: ignore[type-arg]  # see above
+    """Windows with commas between them."""
+
+    name = "integer list"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int | str, ...]:
+        """See ``click.ParamType``."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(WindowValue().convert(part.strip(), param, ctx) for part in str(value).split(","))
+
+
 class WidthValue(click.ParamType):  # type: ignore[type-arg]  # see above
     """A whole number, or one per drafted depth with commas between them."""
 

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 
 COMMANDS: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
 HEAVY = {
-    *("numpy", "pydantic", "rich", "onnxruntime", "onnx", "onnx_graphsurgeon", "ml_dtypes"),
+    *("numpy", "pydantic", "rich", "onnxruntime", "onnx", "onnx_graphsurgeon", "ml_dtypes", "matplotlib"),
     *("cuda", "tensorrt", "tensorrt_rtx", "jinja2", "soundfile", "safetensors", "tokenizers", "yaml"),
 }
 HELP = """
