@@ -235,10 +235,18 @@ def _build(
     engine = builder.build_serialized_network(network, config)
     del parser  # not before: it owns the weights
     if engine is None:
-        raise log.failure("cannot build the engine")
+        raise _unbuilt(log, settings)
     if settings.timing_cache is not None:
         keep_timing_cache(config, settings.timing_cache)
     return engine
+
+
+def _unbuilt(log: BuildLog, settings: EngineSettings) -> EngineError:
+    failure = log.failure("cannot build the engine")
+    if settings.workspace_bytes is None:
+        return failure
+    limit = settings.workspace_bytes >> 20
+    return EngineError(f"{failure}; a layer may take {limit} MiB: raise --workspaceMiB or leave it out if that is why")
 
 
 def _write(path: Path, engine: Any) -> None:

@@ -32,7 +32,7 @@ Shapes = dict[str, tuple[tuple[int, ...], ...]]
 
 def settings(**options: Any) -> EngineSettings:
     found = check_options(EngineOptions(**options), "tensorrt-rtx")
-    assert found is not None
+    assert isinstance(found, EngineSettings)
     return found
 
 
@@ -172,6 +172,20 @@ def test_a_build_that_fails_says_what_tensorrt_says(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"code_predictor: tensorrt-rtx cannot build the engine: .*sm75") as caught:
         tensorrt.write_engine(exported, build_plan, wanted, tmp_path / "engine")
     assert "cudaError" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("limit", "named"), [(None, False), (2, True)])
+def test_a_build_that_fails_under_a_limit_of_scratch_memory_names_its_flag(
+    tmp_path: Path, limit: int | None, named: bool
+) -> None:
+    exported = read_export(tiny_exports.write_code_predictor(tmp_path / "onnx"))
+    wanted = replace(settings(precision="bf16", workspace_mib=limit), compute_capabilities=("7.5",))
+    (tmp_path / "engine").mkdir()
+    build_plan = plan(exported.config, exported.inputs, LIMITS, static_capacity=True)
+    with pytest.raises(EngineError, match="cannot build the engine") as caught:
+        tensorrt.write_engine(exported, build_plan, wanted, tmp_path / "engine")
+    remedy = "a layer may take 2 MiB: raise --workspaceMiB or leave it out if that is why"
+    assert str(caught.value).endswith(remedy) == named
 
 
 def test_an_input_that_nothing_reads_is_found_before_the_build(log: BuildLog, tmp_path: Path) -> None:
