@@ -108,7 +108,7 @@ def simulated(
 
     with ExitStack() as stack:
         stack.enter_context(installed(device))
-        stack.enter_context(mock.patch.dict(sys.modules, modules))
+        stack.enter_context(_replaced(modules))
         stack.enter_context(mock.patch.dict(os.environ, {LIBRARY_VARIABLE: str(path)}))
         stack.enter_context(mock.patch.object(ctypes, "CDLL", opened))
         stack.callback(device.close)
@@ -120,6 +120,21 @@ def simulated(
             problems += [f"simulation: left behind: {each}" for each in device.leaks()]
         if problems and not simulation.forgiven:
             raise SimulationFault("\n".join(problems))
+
+
+@contextmanager
+def _replaced(modules: dict[str, ModuleType]) -> Iterator[None]:
+    """Put modules into ``sys.modules``; what else is imported meanwhile stays there afterwards."""
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
 
 
 def _modules(tensorrt_version: str) -> dict[str, ModuleType]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,16 +34,23 @@ def same(left: Speech, right: Speech) -> None:
     assert left.finish_reason == right.finish_reason
 
 
-@pytest.mark.parametrize("window", [0, 3, 8])
+@pytest.mark.parametrize(
+    ("rule", "window"), [("rejection", 0), ("rejection", 3), ("rejection", 8), ("block", 4), ("coupled", 3)]
+)
 @pytest.mark.parametrize(("spec", "seed"), [("tiny", 54), ("tiny_square", 14)])
 def test_sampled_codes_are_those_of_the_cpu_bit_by_bit(
-    simulation: Simulation, synthetic_engines: Maker, device_engines: Maker, spec: str, seed: int, window: int
+    simulation: Simulation,
+    synthetic_engines: Maker,
+    device_engines: Maker,
+    spec: str,
+    seed: int,
+    rule: str,
+    window: int,
 ) -> None:
     with TTS(synthetic_engines(spec, seed), threads=1) as host, TTS(device_engines(spec, seed)) as device:
         for draw in range(2):
-            spoken = [
-                tts.speak(TEXT, speaker="ryan", speculate=window, seed=draw, max_frames=8) for tts in (host, device)
-            ]
+            call: dict[str, Any] = {"speaker": "ryan", "speculate": window, "rule": rule, "seed": draw, "max_frames": 6}
+            spoken = [tts.speak(TEXT, **call) for tts in (host, device)]
             same(*spoken)
             assert spoken[0].statistics.accepted == spoken[1].statistics.accepted
 
@@ -80,6 +89,17 @@ def test_engines_of_tensorrt_rtx_give_the_same_codes(shared_directory: Path, syn
     )
     with simulated(capability=(8, 9)), TTS(root) as tts:
         np.testing.assert_array_equal(golden(tts).codes, CASE.codes[:6])
+
+
+def test_code2wav_may_be_of_another_backend_than_what_makes_the_codes(
+    simulation: Simulation, tmp_path: Path, synthetic_engines: Maker, device_engines: Maker
+) -> None:
+    root = tmp_path / "engines"
+    for component in ("talker", "code_predictor"):
+        shutil.copytree(device_engines("tiny", 54) / component, root / component)
+    shutil.copytree(synthetic_engines("tiny", 54) / "code2wav", root / "code2wav")
+    with TTS(root, threads=1) as mixed, TTS(device_engines("tiny", 54)) as device:
+        same(golden(mixed), golden(device))
 
 
 def nothing(*arguments: object) -> None:
