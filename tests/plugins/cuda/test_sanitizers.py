@@ -39,13 +39,19 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
-def _assert_clean(implementation: str, tests: str) -> None:
-    _, *arguments = suite(implementation, tests)
+def _assert_clean(implementation: str, *tests: str) -> None:
+    _, *arguments = suite(implementation, *tests)
     done = _run(*arguments)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
 def test_the_suite_of_all_implementations_runs_clean_under_sanitizers() -> None:
+    # Without what repeats one operation thousands of times.
+    _assert_clean("emulated", "tests/kernels", "-k", "not random_rounds_are_decided and not worked_example")
+
+
+@pytest.mark.long
+def test_every_test_of_all_implementations_runs_clean_under_sanitizers() -> None:
     _assert_clean("emulated", "tests/kernels")
 
 
