@@ -108,6 +108,7 @@ class Device:
         self._on_device = kinds.cudaMemcpyDeviceToDevice
         self._capture_mode = runtime.api.cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal
         self.submitted = Submissions()
+        self._written: list[np.ndarray] = []  # what copies may still read
         self.stream = int(runtime.call("cudaStreamCreateWithFlags", runtime.api.cudaStreamNonBlocking))
         self._resources = _Resources(runtime, self.stream)
         self._finalizer = weakref.finalize(self, self._resources.release)
@@ -160,13 +161,14 @@ class Device:
         return PinnedArray(address, host)
 
     def uploaded(self, values: np.ndarray, dtype: np.dtype | None = None) -> DeviceArray:
-        """A copy of an array of ordinary memory on the GPU, converted to ``dtype`` (see ``write``).
+        """A copy of an array of ordinary memory on the GPU, converted to ``dtype``; waits for it.
 
         Raises:
             EngineError: there is no room.
         """
         array = self.array(values.shape, values.dtype if dtype is None else dtype)
         self.write(array, values)
+        self.synchronise()  # tables are large: a converted copy of one must not stay until somebody waits
         return array
 
     def free(self, array: DeviceArray | PinnedArray) -> None:
@@ -178,10 +180,12 @@ class Device:
     def write(self, target: DeviceArray, values: np.ndarray) -> None:
         """Copy an array of ordinary memory to the GPU, converted to the target's dtype.
 
-        CUDA stages such a copy before the call returns, so ``values`` may change at once; it cannot be captured.
+        ``values`` must stay as it is until the next ``synchronise``, and is kept alive that long: CUDA stages such a
+        copy only where the GPU cannot read ordinary memory by itself. It cannot be captured.
         """
         values = np.ascontiguousarray(values, target.dtype)
         size = _same_size(target.nbytes, values.nbytes)
+        self._written.append(values)
         self._copy(target.address, values.ctypes.data, size, self._to_device)
 
     def read(self, array: DeviceArray) -> np.ndarray:
@@ -227,6 +231,7 @@ class Device:
         """
         self.submitted.synchronisations += 1
         self._runtime.call("cudaStreamSynchronize", self.stream)
+        self._written.clear()
 
     def count_kernels(self, number: int) -> None:
         """Count kernels that the caller enqueued."""

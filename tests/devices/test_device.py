@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -43,6 +44,17 @@ def test_an_upload_is_converted_to_the_dtype_asked_for(simulation: Simulation) -
         expected = (values(5) / 3).astype(dtype_named("bfloat16"))
         assert array.nbytes == 10
         np.testing.assert_array_equal(device.read(array), expected)
+
+
+def test_what_is_written_lives_until_the_copy_is_done_and_no_longer(simulation: Simulation) -> None:
+    with Device() as device:
+        array, source = device.array((4,), FLOAT32), values(4)
+        alive = weakref.ref(source)
+        device.write(array, source)
+        del source
+        assert alive() is not None
+        device.synchronise()
+        assert alive() is None
 
 
 def test_pinned_memory_is_copied_both_ways_in_the_order_of_the_stream(simulation: Simulation) -> None:
