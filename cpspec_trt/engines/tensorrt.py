@@ -19,7 +19,7 @@ from cpspec_trt.engines.engine import check_tensors
 from cpspec_trt.engines.environment import MODULES, check_runnable, tensorrt_module
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.manifest import Manifest, ProfileName, TensorInfo, check_files, read_manifest
-from cpspec_trt.files.rebuild import RTX
+from cpspec_trt.files.rebuild import FULL, RTX, rebuild_command
 
 DeviceTensors = Mapping[str, DeviceArray]
 
@@ -27,7 +27,7 @@ _PROFILE_ORDER: tuple[ProfileName, ...] = ("context", "generation")  # in which 
 _DTYPES = {
     "FLOAT": "float32", "HALF": "float16", "BF16": "bfloat16", "INT64": "int64", "INT32": "int32", "BOOL": "bool"
 }  # fmt: skip
-_REBUILD = "rebuild the engine with cpspec-build"
+_FREE = "if its memory is full, end other programs on the GPU; or"
 _SHOWN = 5  # lines of TensorRT in a message
 
 
@@ -70,7 +70,8 @@ class TensorRTEngine:
         self.device = device
         if self.manifest.backend not in MODULES:
             found, known = self.manifest.backend, " or ".join(MODULES)
-            raise EngineError(f"{directory}: the engine was built for the backend {found!r}, not {known}; {_REBUILD}")
+            remedy = _rebuild(directory, self.manifest, FULL)
+            raise EngineError(f"{directory}: the engine was built for the backend {found!r}, not {known}; {remedy}")
         check_runnable(directory, self.manifest)
         check_files(directory, self.manifest)
         path = directory / self.manifest.files[0].name
@@ -111,6 +112,7 @@ class _Loaded:
         self._trt = tensorrt_module(manifest.backend)
         self._is_rtx = manifest.backend == RTX
         self._stream = stream
+        self._rebuild = _rebuild(path.parent, manifest)
         self._inputs = frozenset(info.name for info in manifest.inputs)
         self._log = _Log()
         self._logger = _logger(self._trt, self._log)
@@ -123,7 +125,7 @@ class _Loaded:
             self._engine = self._runtime.deserialize_cuda_engine(content)
         self._open: list[_Context] = []
         if self._engine is None:
-            raise EngineError(f"{path}: TensorRT cannot load it{self._log.said()}; {_REBUILD}")
+            raise EngineError(f"{path}: TensorRT cannot load it{self._log.said()}; {_FREE} {self._rebuild}")
 
     @property
     def scratch_bytes(self) -> int:
@@ -153,10 +155,11 @@ class _Loaded:
         """A new execution context that stays in one profile."""
         context = self._created(captured)
         if context is None:
-            raise EngineError(f"{what}: TensorRT cannot create an execution context{self._log.said()}; {_REBUILD}")
+            reason = f"TensorRT cannot create an execution context{self._log.said()}"
+            raise EngineError(f"{what}: {reason}; {_FREE} {self._rebuild}")
         context.set_device_memory(scratch.address, scratch.nbytes)
         if not context.set_optimization_profile_async(profile, self._stream):
-            raise EngineError(f"{what}: TensorRT does not take the profile{self._log.said()}; {_REBUILD}")
+            raise EngineError(f"{what}: TensorRT does not take the profile{self._log.said()}; {self._rebuild}")
         self._open.append(_Context(context, self._inputs, self._stream, self._log))
         return self._open[-1]
 
@@ -182,7 +185,7 @@ class _Loaded:
 
     def _same(self, path: Path, what: str, found: object, expected: object) -> None:
         if found != expected:
-            raise EngineError(f"{path}: {what}: the engine has {found}, its manifest {expected}; {_REBUILD}")
+            raise EngineError(f"{path}: {what}: the engine has {found}, its manifest {expected}; {self._rebuild}")
 
 
 class _Context:
@@ -217,6 +220,10 @@ class _Context:
         if missing := self._context.infer_shapes():
             raise EngineError(f"{what}: TensorRT misses the shape of {', '.join(missing)}{self._log.said()}")
         self._set = tensors
+
+
+def _rebuild(directory: Path, manifest: Manifest, backend: str | None = None) -> str:
+    return f"rebuild it with {rebuild_command(directory, manifest, backend)}"
 
 
 class _Log:

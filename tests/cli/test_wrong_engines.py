@@ -228,7 +228,8 @@ def test_an_engine_with_the_manifest_of_another_build_is_refused_when_it_is_open
     with simulated():
         result = TtsRun(tmp_path, engines / "talker")(tts_document())
     profile = "code_predictor/llm.engine: generation profile of inputs_embeds: the engine has"
-    assert_one_clear_line(result, 1, profile, "its manifest", "rebuild the engine with cpspec-build")
+    rebuild = f"rebuild it with cpspec-build --onnxDir ONNX_DIR --engineDir {engines / 'code_predictor'}"
+    assert_one_clear_line(result, 1, profile, "its manifest", rebuild)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -219,12 +219,15 @@ def test_what_tensorrt_says_of_a_file_it_cannot_load_is_part_of_the_error(copied
     path = copied / "llm.engine"
     path.write_bytes(path.read_bytes()[:200])
     accept_edits(copied)
-    with pytest.raises(EngineError, match=r"llm\.engine: TensorRT cannot load it: .+; rebuild the engine"):
+    with pytest.raises(EngineError, match=r"llm\.engine: TensorRT cannot load it: the engine should have .+") as error:
         TensorRTEngine(copied, device)
+    free, rebuild = str(error.value).split("; ")[-2:]
+    assert free == "if its memory is full, end other programs on the GPU"
+    assert rebuild.startswith(f"or rebuild it with cpspec-build --onnxDir ONNX_DIR --engineDir {copied} --backend te")
 
 
 def test_an_engine_of_onnx_runtime_is_refused(synthetic_engines: Maker, device: Device) -> None:
-    with pytest.raises(EngineError, match="built for the backend 'onnxruntime', not tensorrt or tensorrt-rtx"):
+    with pytest.raises(EngineError, match="built for the backend 'onnxruntime', not tensorrt or tensorrt-rtx; .* --backend tensorrt "):
         TensorRTEngine(synthetic_engines(*SPEC) / "code_predictor", device)
 
 
