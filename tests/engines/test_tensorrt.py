@@ -227,7 +227,7 @@ def test_what_tensorrt_says_of_a_file_it_cannot_load_is_part_of_the_error(copied
 
 
 def test_an_engine_of_onnx_runtime_is_refused(synthetic_engines: Maker, device: Device) -> None:
-    with pytest.raises(EngineError, match="built for the backend 'onnxruntime', not tensorrt or tensorrt-rtx; .* --backend tensorrt "):
+    with pytest.raises(EngineError, match=r"for the backend 'onnxruntime', not tensorrt or .* --backend tensorrt "):
         TensorRTEngine(synthetic_engines(*SPEC) / "code_predictor", device)
 
 
