@@ -89,6 +89,8 @@ def _draw_acceptance(axes: Any, result: Mapping[str, Any]) -> None:
     depths, rates = _first_drafts(settings)
     if depths:
         axes.plot(depths, rates, "o", color=_ORANGE, label="accepted, draft 1")
+    if result["synthetic"] is not None and result["synthetic"]["acceptance"] is not None:
+        axes.axhline(result["synthetic"]["acceptance"], color=_ORANGE, linestyle=":", label="acceptance that was set")
     axes.set(title="Acceptance by RVQ depth", xlabel="depth of the code", ylabel="probability", ylim=(0, 1.02))
     axes.grid(axis="y", color="#DDDDDD")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=8, frameon=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -180,7 +180,7 @@ def _loop_totals(times: LoopTimes) -> list[float]:
     return [sum(start) + sum(rest) for start, rest in zip(times.start, times.rest, strict=True)]
 
 
-def _each(runs: SettingRuns, seconds: Any) -> list[float]:
+def _each(runs: SettingRuns, seconds: Callable[[Spoken], float]) -> list[float]:
     return [seconds(run) for run in runs.runs]
 
 

@@ -54,6 +54,12 @@ class PredictorParts:
     codec_embedding: np.ndarray
     directory: Path
 
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the KV cache, all of which a pass reads."""
+        decoder, slots = self.config.decoder, self.engine.manifest.max_kv_capacity
+        return 2 * 4 * decoder.num_hidden_layers * decoder.num_key_value_heads * decoder.head_dim * slots
+
     def stage(self, engine: Engine | None = None) -> CodePredictorStage:
         """A stage for one sequence, over the engine or one that stands for it."""
         return CodePredictorStage(engine or self.engine, self.config, self.tables, self.codec_embedding)

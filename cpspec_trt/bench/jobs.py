@@ -10,9 +10,9 @@ from cpspec_trt.api.capacity import Wanted, cap_within
 from cpspec_trt.api.omni import Omni, OmniJob
 from cpspec_trt.api.tts import MIN_NEW_TOKENS, TTS
 from cpspec_trt.bench.frame_loop import PredictorParts
+from cpspec_trt.engines.onnxruntime import OnnxRuntimeEngine
 from cpspec_trt.errors import InputFileError, RequestError, UnsupportedError
 from cpspec_trt.files.omni_requests import read_omni_requests
-from cpspec_trt.files.rebuild import ONNXRUNTIME
 from cpspec_trt.files.requests import read_tts_requests
 from cpspec_trt.files.sidecars import (
     TalkerTables,
@@ -55,14 +55,14 @@ class Bench:
         Raises:
             UnsupportedError: it runs on a device.
         """
-        manifest, directory = self.engines.code_predictor.manifest, self.directories.code_predictor
-        if manifest.backend != ONNXRUNTIME:
+        engine, directory = self.engines.code_predictor, self.directories.code_predictor
+        if not isinstance(engine, OnnxRuntimeEngine):
             raise UnsupportedError(
                 f"{directory}: the frame loop alone is measured on ONNX Runtime, this engine is for "
-                f"{manifest.backend}; use --stage all"
+                f"{engine.manifest.backend}; use --stage all"
             )
         return PredictorParts(
-            self.engines.code_predictor,  # type: ignore[arg-type]  # of ONNX Runtime, as was just checked
+            engine,
             self.engines.configs.code_predictor,
             self.engines.code_predictor_tables,
             self.engines.talker_tables.codec_embedding,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cpspec_trt.bench.settings import Setting
 from cpspec_trt.bench.synthetic import CONFIGURATIONS, Stage
 from cpspec_trt.errors import UsageError
+
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,16 @@ class BenchOptions:
             raise UsageError(f"--seed is {self.seed}; give a whole number of at least 0")
         self._check_source()
         self._check_acceptance()
+
+    def asked(self) -> dict[str, Any]:
+        """For the record."""
+        return {
+            "batch": 1,
+            "frames_at_most": self.frames,
+            "repetitions": self.repetitions,
+            "seed": self.seed,
+            "input_file": str(self.input_file) if self.input_file is not None else None,
+        }
 
     def _check_source(self) -> None:
         if (self.engines is None) == (self.synthetic is None):

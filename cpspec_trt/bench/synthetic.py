@@ -102,21 +102,22 @@ def _spec(published: TtsSpec | OmniSpec, stage: Stage) -> TtsSpec | OmniSpec:
         return _omni_spec(published, stage)
     if stage == "all" or published is TINY:
         return replace(published, eos_gain=0.0)
-    width = published.talker.hidden_size
     talker = replace(TINY.talker, vocab_size=published.talker.vocab_size)
-    small = replace(TINY, talker=talker, num_code_groups=published.num_code_groups)
+    groups = published.num_code_groups
     if stage == "code2wav":
         predictor = replace(TINY.code_predictor, vocab_size=published.code_predictor.vocab_size)
-        return replace(small, code_predictor=predictor, decoder=published.decoder)
-    talker = replace(talker, hidden_size=width)
-    return replace(small, talker=talker, code_predictor=published.code_predictor, dtype=published.dtype)
+        decoder = published.decoder
+        return replace(TINY, talker=talker, code_predictor=predictor, decoder=decoder, num_code_groups=groups)
+    talker, predictor = replace(talker, hidden_size=published.talker.hidden_size), published.code_predictor
+    return replace(TINY, talker=talker, code_predictor=predictor, num_code_groups=groups, dtype=published.dtype)
 
 
 def _omni_spec(published: OmniSpec, stage: Stage) -> OmniSpec:
     talker = replace(TINY_OMNI.talker, vocab_size=published.talker.vocab_size)
-    predictor = replace(TINY_OMNI.code_predictor, vocab_size=published.code_predictor.vocab_size)
-    small = replace(TINY_OMNI, talker=talker, code_predictor=predictor, num_code_groups=published.num_code_groups)
+    groups = published.num_code_groups
     if stage == "code2wav":
-        return replace(small, code2wav=published.code2wav)
-    talker = replace(talker, hidden_size=published.talker.hidden_size)
-    return replace(small, talker=talker, code_predictor=published.code_predictor, dtype=published.dtype)
+        predictor = replace(TINY_OMNI.code_predictor, vocab_size=published.code_predictor.vocab_size)
+        code2wav = published.code2wav
+        return replace(TINY_OMNI, talker=talker, code_predictor=predictor, code2wav=code2wav, num_code_groups=groups)
+    talker, predictor = replace(talker, hidden_size=published.talker.hidden_size), published.code_predictor
+    return replace(TINY_OMNI, talker=talker, code_predictor=predictor, num_code_groups=groups, dtype=published.dtype)

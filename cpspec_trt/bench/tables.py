@@ -7,6 +7,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 _QUARTILES = "median and quartiles"
@@ -99,6 +100,7 @@ def _print_contract(result: Mapping[str, Any], console: Console) -> None:
         filters = (request[f"subtalker_{name}"] for name in ("temperature", "top_k", "top_p"))
         how = "temperature {:g}, top-k {}, top-p {:g}".format(*filters) if request["subtalker_do_sample"] else "greedy"
         say = request["text"] if len(request["text"]) <= 60 else request["text"][:59] + "…"
+        say = escape(say)
         table.add_row(
             "request",
             f"“{say}”, at most {request['frames']} frames, CodePredictor {how}, seed {request['sampling_seed']}",
@@ -208,8 +210,8 @@ def _print_passes(passes: Mapping[str, Any] | None, console: Console) -> None:
     console.print(table)
     sizes = ", ".join(f"{rows}: {ms:.2f}" for rows, ms in zip(passes["rows"], passes["ms"], strict=True))
     console.print(f"ms of a pass by rows: {sizes}")
-    moved = ", ".join(f"{name}: {size / 1e6:.1f}" for name, size in passes["bytes_by_window"].items())
-    console.print(f"MB of weights per round by window: {moved}")
+    moved = ", ".join(f"{name}: {size / 1e6:.1f}" for name, size in passes["bytes_of_round"].items())
+    console.print(f"MB read per round by window: {moved}")
 
 
 def _print_chunks(chunks: Sequence[Mapping[str, Any]], console: Console) -> None:

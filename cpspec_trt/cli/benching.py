@@ -11,7 +11,7 @@ from rich.console import Console
 from cpspec_trt.bench.charts import check_matplotlib, draw_charts
 from cpspec_trt.bench.options import BenchOptions
 from cpspec_trt.bench.run import run_bench
-from cpspec_trt.bench.settings import settings_from
+from cpspec_trt.bench.settings import Setting, settings_from
 from cpspec_trt.bench.tables import print_result
 from cpspec_trt.cli.steps import show_step
 from cpspec_trt.errors import UsageError
@@ -33,7 +33,7 @@ def bench(
     Raises:
         UsageError: before an engine is opened.
     """
-    options = BenchOptions(settings=settings_from(windows, rules, tree_width), **given)
+    options = BenchOptions(settings=_settings(windows, rules, tree_width), **given)
     options.check()
     _check_targets(output_file, plot_file, options.input_file)
     if plot_file is not None:
@@ -44,6 +44,17 @@ def bench(
         write_json_atomic(output_file, result)
     if plot_file is not None:
         draw_charts(result, plot_file)
+
+
+def _settings(
+    windows: Sequence[int | str], rules: Sequence[str], tree_width: int | tuple[int, ...]
+) -> Sequence[Setting]:
+    for flag, width in (("--cpSpecVerifySize", 1), ("--cpSpecTreeWidth", tree_width)):
+        try:
+            settings = settings_from(windows, rules, width)
+        except UsageError as fault:
+            raise UsageError(f"{flag}: {fault}") from None
+    return settings
 
 
 def _check_targets(output_file: Path | None, plot_file: Path | None, input_file: Path | None) -> None:
