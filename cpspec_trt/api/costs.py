@@ -29,7 +29,7 @@ def measure_pass_costs(directory: Path) -> tuple[Path, PassCosts]:
 
     Raises:
         UsageError: there is no such engine.
-        UnsupportedError: it was built for a GPU, where windows are fixed.
+        UnsupportedError: it was built for a GPU.
         EngineError: it is damaged.
     """
     inner = directory / "code_predictor"
@@ -38,8 +38,8 @@ def measure_pass_costs(directory: Path) -> tuple[Path, PassCosts]:
         raise UsageError(f"--measureCosts: {found} holds no engine; give the CodePredictor's directory or its parent")
     if (backend := read_manifest(found).backend) != ONNXRUNTIME:
         raise UnsupportedError(
-            f"--measureCosts: {found} was built for {backend}, where windows are fixed; "
-            f"build it with cpspec-build --backend {ONNXRUNTIME}"
+            f"--measureCosts: {found} was built for {backend}, whose passes are timed when they are opened, for the rule "
+            f"coupled; build it with cpspec-build --backend {ONNXRUNTIME}"
         )
     config = read_config_of(found, CodePredictorConfig)
     tables = read_code_predictor_sidecars(found, config)
