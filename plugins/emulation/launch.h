@@ -27,7 +27,7 @@ struct Options {
     std::uint64_t seed = 0;  // 0 keeps threads and blocks in their natural order
     bool poison = true;
     unsigned block_threads = 256;  // what launchers that ask are told to use
-    bool deferred = false;         // launches are kept by the caller's thread of events instead of run (see Deferred)
+    bool deferred = false;         // launches are kept instead of run (see Deferred)
 };
 Options& options();
 
