@@ -38,7 +38,7 @@ def measure_pass_costs(directory: Path) -> tuple[Path, PassCosts]:
         raise UsageError(f"--measureCosts: {found} holds no engine; give the CodePredictor's directory or its parent")
     if (backend := read_manifest(found).backend) != ONNXRUNTIME:
         raise UnsupportedError(
-            f"--measureCosts: {found} was built for {backend}, whose passes are timed when they are opened, for the rule "
+            f"--measureCosts: {found} was built for {backend}, whose passes are timed when it is opened, for the rule "
             f"coupled; build it with cpspec-build --backend {ONNXRUNTIME}"
         )
     config = read_config_of(found, CodePredictorConfig)

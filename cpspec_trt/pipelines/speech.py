@@ -111,7 +111,7 @@ class SpeechPipeline:
             probes = self._probes_of(status)
             tolerance = max(probe.tolerance for probe in probes)
             status = replace(status, rows_exact=all(probe.exact for probe in probes), tolerance=tolerance)
-            if status.adaptive and self._costs is None:
+            if status.adaptive:
                 self._costs = costs or self._measured(drafting)
         machine.prepare(self._frame_plan(status))
         return status
@@ -133,7 +133,7 @@ class SpeechPipeline:
                 f"an adaptive window under the rule {drafting.rule.name} needs stored pass costs, so that the same "
                 "input gives the same output; run cpspec-build --measureCosts, or use the rule coupled"
             )
-        return self._machine.measure_costs()
+        return self._costs or self._machine.measure_costs()
 
     def generate(self, job: SpeechJob, status: SpeculationStatus, listener: Listener) -> SpokenCodes:
         """Produce the codes of a request.

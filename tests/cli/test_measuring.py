@@ -62,6 +62,13 @@ def test_an_adaptive_window_under_coupled_measures_by_itself_and_changes_no_code
     assert statistics["rows_exact"] is True
 
 
+def test_times_measured_for_coupled_are_none_that_rejection_may_use(engines: Path) -> None:
+    with TTS(engines, threads=1) as tts:
+        tts.speak("hello world", speaker="ryan", max_frames=2, speculate="auto", rule="coupled")
+        with pytest.raises(EngineError, match="rule rejection needs stored pass costs"):
+            tts.speak("hello world", speaker="ryan", max_frames=2, speculate="auto")
+
+
 def test_every_rule_and_tree_reaches_the_rounds_and_the_record(engines: Path) -> None:
     plain, _ = _speak(engines, seed=5)
     for arguments, tree in (({"rule": "coupled"}, None), ({"rule": "coupled", "tree_width": 2}, [2, 2])):
