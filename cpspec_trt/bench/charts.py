@@ -57,7 +57,8 @@ def draw_charts(result: Mapping[str, Any], path: Path) -> None:
         _draw_chunks(figure.subplots(1, 1), result)
     else:
         acceptance, speedup, stages = figure.subplots(1, 3, width_ratios=(1.15, 1, 1.25))
-        _draw_acceptance(acceptance, result)
+        draw_acceptance = _draw_offsets if result["laws"] is None else _draw_acceptance
+        draw_acceptance(acceptance, result)
         _draw_speedup(speedup, result)
         _draw_times(stages, result)
     figure.suptitle(_title(result), fontsize=12)
@@ -80,12 +81,11 @@ def _title(result: Mapping[str, Any]) -> str:
 
 def _draw_acceptance(axes: Any, result: Mapping[str, Any]) -> None:
     laws, settings = result["laws"], result["settings"]
-    if laws is not None:
-        every = range(1, len(laws["entropy_bits"]) + 1)
-        for offset, (row, shade) in enumerate(zip(laws["alpha"], _SHADES, strict=False)):
-            axes.plot(every, _gaps(row), color=_BLUE, alpha=shade, label=f"overlap 1 − TV, draft {offset + 1}")
-        marginal = _gaps(laws["marginal_alpha"])
-        axes.plot(every, marginal, color=_GREY, linestyle="--", label="overlap of the plain marginal")
+    every = range(1, len(laws["entropy_bits"]) + 1)
+    for offset, (row, shade) in enumerate(zip(laws["alpha"], _SHADES, strict=False)):
+        axes.plot(every, _gaps(row), color=_BLUE, alpha=shade, label=f"overlap 1 − TV, draft {offset + 1}")
+    marginal = _gaps(laws["marginal_alpha"])
+    axes.plot(every, marginal, color=_GREY, linestyle="--", label="overlap of the plain marginal")
     depths, rates = _first_drafts(settings)
     if depths:
         axes.plot(depths, rates, "o", color=_ORANGE, label="accepted, draft 1")
@@ -94,6 +94,18 @@ def _draw_acceptance(axes: Any, result: Mapping[str, Any]) -> None:
     axes.set(title="Acceptance by RVQ depth", xlabel="depth of the code", ylabel="probability", ylim=(0, 1.02))
     axes.grid(axis="y", color="#DDDDDD")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, fontsize=8, frameon=False)
+
+
+def _draw_offsets(axes: Any, result: Mapping[str, Any]) -> None:
+    """What a device tells of acceptance: by draft offset alone."""
+    for each in result["settings"]:
+        rows = [row for row in each["acceptance_by_offset"] if row["rate"] is not None]
+        if rows:
+            at, rates = [row["offset"] for row in rows], [row["rate"] for row in rows]
+            axes.plot(at, rates, "o-", label=f"window {each['name']}")
+    axes.set(title="Acceptance by draft", xlabel="draft of the round", ylabel="probability", ylim=(0, 1.02))
+    axes.grid(axis="y", color="#DDDDDD")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=8, frameon=False)
 
 
 def _first_drafts(settings: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float]]:

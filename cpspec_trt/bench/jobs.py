@@ -39,6 +39,7 @@ class Bench:
         jobs: the requests.
         texts: what each of them says or is asked, for the record.
         frame_seconds: audio seconds of one frame.
+        warnings: about the file and its requests, one line each.
     """
 
     family: str
@@ -48,6 +49,7 @@ class Bench:
     jobs: tuple[SpeechJob, ...]
     texts: tuple[str, ...]
     frame_seconds: float
+    warnings: tuple[str, ...]
 
     def predictor(self) -> PredictorParts:
         """The CodePredictor alone.
@@ -106,7 +108,9 @@ def _open_tts(root: Path, input_file: Path, max_frames: int, threads: int | None
     engines = open_speech(directories, configs, tables, threads)
     texts = tuple(request.text for request in file.requests)
     rules = SpeechRules(talker.tts_pad_token_id, MIN_NEW_TOKENS)
-    return Bench("Qwen3-TTS", directories, engines, rules, _capped(jobs, max_frames), texts, tts.frame_seconds)
+    warnings = (*file.warnings, *(line for job in jobs for line in job.warnings))
+    capped = _capped(jobs, max_frames)
+    return Bench("Qwen3-TTS", directories, engines, rules, capped, texts, tts.frame_seconds, warnings)
 
 
 def _open_omni(root: Path, input_file: Path, max_frames: int, threads: int | None) -> Bench:
@@ -115,7 +119,8 @@ def _open_omni(root: Path, input_file: Path, max_frames: int, threads: int | Non
     configs, directories = check_engines(places), places.speech
     with Omni.from_directories(places, threads) as omni:
         try:
-            jobs = [_spoken(omni, omni.prepare_request(request), configs) for request in file.requests]
+            prepared = [omni.prepare_request(request) for request in file.requests]
+            jobs = [(job, _spoken(omni, job, configs)) for job in prepared]
         except RequestError as fault:
             raise InputFileError(f"{input_file}: {fault}") from None
         frame_seconds = omni.frame_seconds
@@ -131,7 +136,9 @@ def _open_omni(root: Path, input_file: Path, max_frames: int, threads: int | Non
     engines = open_speech(directories, configs.speech, tables, threads)
     texts = tuple(request.messages[-1].text for request in file.requests)
     rules = SpeechRules(configs.thinker.tts_pad_token_id, min_new_tokens=0)
-    return Bench("Qwen3-Omni", directories, engines, rules, _capped(jobs, max_frames), texts, frame_seconds)
+    capped = _capped([speech for _, speech in jobs], max_frames)
+    warnings = (*file.warnings, *(line for job, _ in jobs for line in job.warnings))
+    return Bench("Qwen3-Omni", directories, engines, rules, capped, texts, frame_seconds, warnings)
 
 
 def _spoken(omni: Omni, job: OmniJob, configs: OmniConfigs) -> SpeechJob:

@@ -93,7 +93,7 @@ def _build(configuration: str, stage: Stage, directory: Path, verify_rows: int, 
 
 def _requests(seed: int) -> dict[str, object]:
     request = {"messages": [{"role": "assistant", "content": _TEXT}]}
-    return {"seed": seed, "speaker": "ryan", "language": "english", "requests": [request]}
+    return {"sampling_seed": seed, "speaker": "ryan", "language": "english", "requests": [request]}
 
 
 def _spec(published: TtsSpec | OmniSpec, stage: Stage) -> TtsSpec | OmniSpec:

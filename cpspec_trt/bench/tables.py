@@ -107,6 +107,8 @@ def _print_contract(result: Mapping[str, Any], console: Console) -> None:
         )
     if "frames_are" in contract:
         table.add_row("frames", f"{contract['frames_at_most']} {contract['frames_are']} ones, seed {contract['seed']}")
+    for line in contract.get("warnings", ()):
+        table.add_row("warning", escape(line))
     table.add_row("versions", ", ".join(f"{name} {version}" for name, version in contract["versions"].items()))
     console.print(table)
 

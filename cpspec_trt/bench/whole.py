@@ -38,7 +38,10 @@ def bench_requests(options: BenchOptions, root: Path, progress: Progress) -> dic
     engines, threads = bench.engines, threads_used(options.threads)
     opened = {"talker": engines.talker, "code_predictor": engines.code_predictor, "code2wav": engines.code2wav}
     manifests = {name: engine.manifest for name, engine in opened.items() if engine is not None}
-    contract = contract_of(manifests, threads, options.asked(), bench.jobs, bench.texts) | {"family": bench.family}
+    contract = contract_of(manifests, threads, options.asked(), bench.jobs, bench.texts) | {
+        "family": bench.family,
+        "warnings": list(bench.warnings),
+    }
     fixed = {"contract": contract, "frame_seconds": bench.frame_seconds}
     if options.stage == "code_predictor":
         parts = bench.predictor()
