@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from cpspec_trt.cli.build import main as build
 from scripts.gpu import engines
-from scripts.gpu.engines import Agreement, Engines, FrameClock, Spoken, faults, speak, table, tensorrt_backend
+from scripts.gpu.engines import Agreement, Engines, FrameClock, Spoken, faults, speak, table, tensorrt_backend, unlike
 from tests.conftest import DEMO_CHECKPOINT
 from tests.simulation.conftest import build_simulated
 from tests.simulation.simulation import simulated
@@ -54,10 +54,37 @@ def test_agreement_counts_frames_up_to_the_first_difference(
     assert (agreement.equal, agreement.first, str(agreement)) == (equal, first, said)
 
 
-def test_a_window_whose_codes_are_not_the_autoregressive_loops_is_a_fault() -> None:
+def test_in_fp32_a_window_whose_codes_are_not_the_autoregressive_loops_is_a_fault() -> None:
     (fault,) = faults([_spoken(0), _spoken(3), _spoken(4, _changed(2, 1))], _spoken(0), True)
     assert fault.startswith("tensorrt-fp32: greedy codes with a window of 4 are not")
     assert fault.endswith("2 of 3, then depth 1")
+
+
+def test_in_less_than_fp32_such_a_window_is_counted_in_the_table_instead() -> None:
+    spoken = [_spoken(0), _spoken(4, _changed(2, 1))]
+    assert faults(spoken, _spoken(0), False) == []
+    head, _, *rows = table(spoken, None)
+    assert [row.split(" | ")[6] for row in (head, *rows)] == ["codes unlike off", "–", "25.00%"]
+
+
+@pytest.mark.parametrize(
+    ("others", "share"),
+    [(CODES, 0), (_changed(1, 2), 4 / 12), (CODES[:2], 4 / 12), (CODES[:0], 1), (np.vstack([CODES, CODES]), 0.5)],
+)
+def test_the_share_of_codes_that_differ_counts_frames_that_one_run_lacks(others: np.ndarray, share: float) -> None:
+    assert unlike(CODES, others) == pytest.approx(share)
+    assert unlike(others, CODES) == pytest.approx(share)
+    assert unlike(CODES[:0], CODES[:0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("backend", "precision", "strict"),
+    [("onnxruntime", None, True), ("tensorrt", "fp32", True), ("tensorrt-rtx", None, False), ("tensorrt", None, False)],
+)
+def test_only_engines_that_compute_in_fp32_are_held_to_every_code(
+    backend: str, precision: str | None, strict: bool
+) -> None:
+    assert Engines(backend, precision).is_fp32 is strict
 
 
 def test_a_first_frame_that_is_not_onnx_runtimes_is_a_fault_where_it_counts_and_later_ones_are_not() -> None:
@@ -71,9 +98,9 @@ def test_a_first_frame_that_is_not_onnx_runtimes_is_a_fault_where_it_counts_and_
 def test_the_table_shows_each_window_beside_the_autoregressive_loop_of_its_engines() -> None:
     rows = table([_spoken(0, milliseconds=12), _spoken(3, _changed(1, 2), 8), _spoken(0, name="other")], _spoken(0))
     assert rows[2:] == [
-        "| tensorrt-fp32 | off | 12.00 | 1.00 | 15.0 | 2 | all |",
-        "| tensorrt-fp32 | 3 | 8.00 | 1.50 | 15.0 | 2 | 1 of 3, then depth 2 |",
-        "| other | off | 10.00 | 1.00 | 15.0 | 2 | all |",
+        "| tensorrt-fp32 | off | 12.00 | 1.00 | 15.0 | 2 | – | all |",
+        "| tensorrt-fp32 | 3 | 8.00 | 1.50 | 15.0 | 2 | 33.33% | 1 of 3, then depth 2 |",
+        "| other | off | 10.00 | 1.00 | 15.0 | 2 | – | all |",
     ]
     assert table([_spoken(0)], None)[2].endswith("| – |")
 
