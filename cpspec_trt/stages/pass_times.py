@@ -14,13 +14,12 @@ from cpspec_trt.stages.code_predictor import CodePredictorStage
 
 _SIZES = (1, 2, 3, 4, 5, 6, 8, 13, 21, 31, 64)
 _REPEATS = 5
-_HEADS = 4  # a head per row
 
 
 def measure_passes(stage: CodePredictorStage, kernels: Kernels, heads: np.ndarray) -> PassCosts:
     """Time passes of every size that the engine takes, and a head; the best of a few tries counts.
 
-    Heads are timed behind a pass, as in a frame: its weights have driven theirs out of the caches.
+    Heads are timed as a frame reads them: behind a pass, and each but once, so that none comes from a cache.
 
     The cache holds garbage afterwards, and the stage is reset.
 
@@ -37,23 +36,24 @@ def measure_passes(stage: CodePredictorStage, kernels: Kernels, heads: np.ndarra
         stage.verify(np.zeros((batch, rows), np.int64))
 
     seconds = [_best(partial(verify, rows)) for rows in sizes]
-    count = min(_HEADS, len(heads))
-    rows = np.arange(count)
-    hidden, logits = np.zeros((count, heads.shape[2]), np.float32), np.empty((count, heads.shape[1]), np.float32)
-    head = _best(lambda: kernels.grouped_heads(hidden, rows, rows, heads, logits), partial(verify, 1)) / count
+    hidden, logits = np.zeros((1, heads.shape[2]), np.float32), np.empty((1, heads.shape[1]), np.float32)
+    row, tries = np.zeros(1, np.int64), []
+    for head in range(len(heads)):
+        verify(1)
+        tries.append(_seconds(partial(kernels.grouped_heads, hidden, row, row + head, heads, logits)))
     stage.reset()
-    return PassCosts(tuple(sizes), tuple(_rising(seconds)), head)
+    return PassCosts(tuple(sizes), tuple(_rising(seconds)), float(np.median(tries)))
 
 
-def _best(run: Callable[[], object], before: Callable[[], object] = lambda: None) -> float:
+def _best(run: Callable[[], object]) -> float:
     run()
-    tries = []
-    for _ in range(_REPEATS):
-        before()
-        began = time.perf_counter()
-        run()
-        tries.append(time.perf_counter() - began)
-    return min(tries)
+    return min(_seconds(run) for _ in range(_REPEATS))
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
 
 
 def _rising(seconds: Sequence[float]) -> list[float]:
