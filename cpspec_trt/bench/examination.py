@@ -62,7 +62,7 @@ def pass_figures(loop: FrameLoop, threads: int, progress: Progress) -> dict[str,
         "weight_bytes": weights,
         "kv_cache_bytes": parts.cache_bytes,
         "body": _bandwidth(body, costs.of_pass(1), read_bandwidth(body, threads)),
-        "head": _bandwidth(head, costs.head_seconds, read_bandwidth(heads.nbytes, 1)),
+        "head": _bandwidth(head, costs.head_seconds, read_bandwidth(heads.nbytes, 1, pieces=len(heads))),
         "bytes_of_round": {
             setting.name: body + (len(setting.drafting.widths) + setting.drafting.rows) * head
             for setting in loop.settings

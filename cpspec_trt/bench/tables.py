@@ -92,6 +92,8 @@ def _print_contract(result: Mapping[str, Any], console: Console) -> None:
     machine = contract["machine"]
     load = machine["load_average"][0]
     place = f"{machine['processor']}, {machine['cores']} cores, load {load:.1f}"
+    if load > machine["cores"] / 2:
+        place += "; BUSY: trust ratios, not times"
     table.add_row("machine", place if machine["gpu"] is None else f"{machine['gpu']} ({place})")
     table.add_row(
         "run", f"{threads(contract['threads'])}, batch 1, {contract['repetitions']} repetitions, settings in turns"

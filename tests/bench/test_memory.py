@@ -9,9 +9,9 @@ import pytest
 from cpspec_trt.bench.memory import peak_bytes, read_bandwidth, threads_used
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_plain_read_has_the_speed_of_some_memory(threads: int) -> None:
-    assert 1e7 < read_bandwidth(4_000_000, threads) < 1e13
+@pytest.mark.parametrize(("threads", "pieces"), [(1, 1), (2, 1), (1, 15)])
+def test_a_plain_read_has_the_speed_of_some_memory(threads: int, pieces: int) -> None:
+    assert 1e7 < read_bandwidth(4_000_000, threads, pieces) < 1e13
 
 
 def test_the_peak_grows_with_what_is_held() -> None:

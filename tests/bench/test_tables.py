@@ -69,3 +69,10 @@ def test_as_many_offsets_as_were_drafted_are_shown(offsets: int) -> None:
     found = result(settings=[setting("off", 1.0), setting("8", 1.2, acceptance_by_offset=rows)])
     line = next(line for line in printed(found) if line.strip().startswith("accepted, 8"))
     assert line.split().count("33") == offsets
+
+
+@pytest.mark.parametrize(("load", "said"), [(0.4, False), (3.0, True)])
+def test_a_busy_machine_is_said_to_be_busy(load: float, said: bool) -> None:
+    found = result()
+    found["contract"]["machine"]["load_average"] = [load, load, load]
+    assert ("BUSY: trust ratios, not times" in " ".join(" ".join(printed(found)).split())) is said
