@@ -9,7 +9,13 @@ from pathlib import Path
 from cpspec_trt.builder import onnxruntime as embedded
 from cpspec_trt.builder.backends import choose_backend
 from cpspec_trt.builder.build_progress import BuildListener
-from cpspec_trt.builder.engine_options import EngineOptions, EngineSettings, check_options
+from cpspec_trt.builder.engine_options import (
+    EmbeddedSettings,
+    EngineOptions,
+    EngineSettings,
+    Settings,
+    check_options,
+)
 from cpspec_trt.builder.exported import ExportedComponent, read_export
 from cpspec_trt.builder.preview import plan_checkpoint
 from cpspec_trt.builder.profiles import CODE2WAV, COMPONENTS, BuildLimits, BuildPlan, plan
@@ -76,7 +82,7 @@ def build_engine(
         engine_dir: where the engine goes (code2wav: into ``code2wav/`` inside, unless that is its name).
         limits: sizes of the profiles.
         backend: see ``backends.choose_backend``.
-        options: how TensorRT is to build it; None leaves everything to the builder.
+        options: how it is to be built; None leaves everything to the builder.
         link_weights: share the bytes of weights and tables with the export; only if the export will not change any
             more.
 
@@ -91,8 +97,8 @@ def build_engine(
     return build_exported(read_export(onnx_dir), engine_dir, limits, settings, link_weights=link_weights)
 
 
-def choose_settings(backend: str, options: EngineOptions | None = None) -> EngineSettings | None:
-    """What TensorRT is to do, all decided; None if ONNX Runtime builds. See ``choose_backend`` and ``check_options``.
+def choose_settings(backend: str, options: EngineOptions | None = None) -> Settings:
+    """What the backend is to do, all decided. See ``choose_backend`` and ``check_options``.
 
     Raises:
         UsageError: an unknown backend, or an option it cannot honour.
@@ -105,7 +111,7 @@ def build_exported(
     exported: ExportedComponent,
     engine_dir: Path,
     limits: BuildLimits,
-    settings: EngineSettings | None,
+    settings: Settings,
     *,
     link_weights: bool,
     listener: BuildListener | None = None,
@@ -114,7 +120,7 @@ def build_exported(
 
     ``listener`` hears of TensorRT's phases.
     """
-    build_plan = plan(exported.config, exported.inputs, limits, static_capacity=settings is not None)
+    build_plan = plan(exported.config, exported.inputs, limits, static_capacity=settings.static_capacity)
     target = engine_directory(engine_dir, build_plan.component)
     with written_to(target, "engine"):
         check_replaceable(target, ENGINE)
@@ -153,7 +159,7 @@ def build_checkpoint(
         UsageError, EngineError, UnsupportedError: as ``build_engine``.
     """
     settings = choose_settings(backend, options)
-    plan_checkpoint(checkpoint, limits, static_capacity=settings is not None)
+    plan_checkpoint(checkpoint, limits, static_capacity=settings.static_capacity)
     _check_places(directories_of(open_checkpoint(checkpoint)), engine_root, onnx_dir)
 
     def build_all(exported: Mapping[str, Path], link_weights: bool) -> list[BuiltEngine]:
@@ -197,14 +203,14 @@ def _fill(
     directory: Path,
     exported: ExportedComponent,
     build_plan: BuildPlan,
-    settings: EngineSettings | None,
+    settings: Settings,
     link_weights: bool,
     listener: BuildListener | None,
 ) -> tuple[Manifest, tuple[str, ...]]:
     """Write everything of an engine directory, the manifest last; also returns what the backend has to say."""
     engine = (
-        _onnxruntime_engine(directory, exported, build_plan, link_weights)
-        if settings is None
+        _onnxruntime_engine(directory, exported, build_plan, settings, link_weights)
+        if isinstance(settings, EmbeddedSettings)
         else _tensorrt_engine(directory, exported, build_plan, settings, listener)
     )
     sidecars = [directory / path.name for path in exported.sidecars()]
@@ -246,11 +252,17 @@ class _Engine:
 
 
 def _onnxruntime_engine(
-    directory: Path, exported: ExportedComponent, build_plan: BuildPlan, link_weights: bool
+    directory: Path,
+    exported: ExportedComponent,
+    build_plan: BuildPlan,
+    settings: EmbeddedSettings,
+    link_weights: bool,
 ) -> _Engine:
-    files = embedded.write_engine(exported, build_plan.component, directory, link_weights)
-    version, precision = embedded.backend_version(), exported.precision
-    return _Engine(embedded.BACKEND, version, precision, files, exported.inputs, exported.outputs, None, ())
+    built = embedded.write_engine(exported, build_plan.component, directory, link_weights, settings.precision)
+    version = embedded.backend_version()
+    return _Engine(
+        embedded.BACKEND, version, built.precision, built.files, exported.inputs, exported.outputs, None, built.notes
+    )
 
 
 def _tensorrt_engine(

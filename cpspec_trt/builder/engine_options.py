@@ -1,4 +1,4 @@
-"""How TensorRT is to build an engine: what was asked for, checked against what the flavour can do."""
+"""How a backend is to build an engine: what was asked for, checked against what it can do."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, cast, get_args
+from typing import ClassVar, Literal, get_args
 
 from cpspec_trt.builder.flavour import FLAVOURS, Flavour, gpu_compute_capability
 from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.files.manifest import PORTABLE
 
 Precision = Literal["fp32", "fp16", "bf16"]
+EmbeddedPrecision = Literal["fp32", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+EMBEDDED_PRECISIONS: tuple[EmbeddedPrecision, ...] = get_args(EmbeddedPrecision)
 OPTIMIZATION_LEVELS = range(6)
 DEFAULT_OPTIMIZATION_LEVEL = 3  # TensorRT's own
 _BF16_SINCE = (8, 0)
@@ -47,10 +49,11 @@ _REFUSED_BY_FULL = {
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What a build of TensorRT engines is asked for; None, False and empty leave the choice to the builder.
+    """What a build is asked for; None, False and empty leave the choice to the builder. Most is for TensorRT alone.
 
     Attributes:
-        precision: fp32, fp16 or bf16; by itself bf16 if every GPU that the engine is for has it, else fp16.
+        precision: TensorRT: fp32, fp16 or bf16; by itself bf16 if every GPU that the engine is for has it, else fp16.
+            ONNX Runtime: fp32, or int8 for the weights of decoders; by itself fp32.
         optimization_level: 0 … 5; more takes longer to build.
         workspace_mib: most scratch memory a layer may take, in MiB.
         compute_capabilities: GPUs to build for ("8.9"), tensorrt-rtx only.
@@ -85,6 +88,8 @@ class EngineOptions:
 class EngineSettings:
     """Options in force for one flavour, all decided; see ``EngineOptions``, and ``BuildFacts`` for the GPUs."""
 
+    static_capacity: ClassVar[bool] = True  # a TensorRT engine has a KV cache of one size
+
     flavour: Flavour
     precision: Precision
     optimization_level: int
@@ -102,8 +107,24 @@ class EngineSettings:
         return f"{self.flavour.backend} in {self.precision} for {where}, optimization level {self.optimization_level}"
 
 
-def check_options(options: EngineOptions, backend: str) -> EngineSettings | None:
-    """Decide everything that was left open; None for ONNX Runtime, which has nothing to decide.
+@dataclass(frozen=True, slots=True)
+class EmbeddedSettings:
+    """Options in force for ONNX Runtime."""
+
+    static_capacity: ClassVar[bool] = False
+    precision: EmbeddedPrecision = "fp32"
+
+    def sentence(self) -> str:
+        """What will be built, for people."""
+        weights = "; the weights of decoders are int8" if self.precision == "int8" else ""
+        return f"onnxruntime in fp32{weights}"
+
+
+Settings = EngineSettings | EmbeddedSettings
+
+
+def check_options(options: EngineOptions, backend: str) -> Settings:
+    """Decide everything that was left open.
 
     Args:
         options: what was asked for.
@@ -115,8 +136,7 @@ def check_options(options: EngineOptions, backend: str) -> EngineSettings | None
     """
     _check_values(options)
     if backend not in FLAVOURS:
-        _refuse_for_onnxruntime(options, backend)
-        return None
+        return _embedded(options, backend)
     flavour = FLAVOURS[backend]
     for name, reason in (_REFUSED_BY_FULL if flavour.needs_gpu else _REFUSED_BY_RTX).items():
         if name in options.given():
@@ -137,9 +157,10 @@ def check_options(options: EngineOptions, backend: str) -> EngineSettings | None
 
 
 def _check_values(options: EngineOptions) -> None:
-    if options.precision is not None and options.precision not in PRECISIONS:
+    known = (*PRECISIONS, *EMBEDDED_PRECISIONS[1:])
+    if options.precision is not None and options.precision not in known:
         raise UsageError(
-            f"{options.origin('precision')} {options.precision!r}: is unknown; use one of {', '.join(PRECISIONS)}"
+            f"{options.origin('precision')} {options.precision!r}: is unknown; use one of {', '.join(known)}"
         )
     level, workspace = options.optimization_level, options.workspace_mib
     if level is not None and level not in OPTIMIZATION_LEVELS:
@@ -149,19 +170,22 @@ def _check_values(options: EngineOptions) -> None:
         raise UsageError(f"{options.origin('workspace_mib')} is {workspace}; it must be at least 1")
 
 
-def _refuse_for_onnxruntime(options: EngineOptions, backend: str) -> None:
+def _embedded(options: EngineOptions, backend: str) -> EmbeddedSettings:
     for name in options.given():
-        if name == "precision":
-            if options.precision != "fp32":
-                raise UsageError(
-                    f"{options.origin(name)} {options.precision}: {backend} engines are fp32; "
-                    "build for TensorRT with --backend tensorrt or tensorrt-rtx"
-                )
-            continue
+        if name != "precision":
+            raise UsageError(
+                f"{options.origin(name)}: means nothing for {backend} engines; "
+                "leave it out, or build with --backend tensorrt or tensorrt-rtx"
+            )
+    if options.precision is None:
+        return EmbeddedSettings()
+    if options.precision not in EMBEDDED_PRECISIONS:
+        known = " or ".join(EMBEDDED_PRECISIONS)
         raise UsageError(
-            f"{options.origin(name)}: means nothing for {backend} engines; "
-            "leave it out, or build with --backend tensorrt or tensorrt-rtx"
+            f"{options.origin('precision')} {options.precision}: {backend} engines are {known}; "
+            "build for TensorRT with --backend tensorrt or tensorrt-rtx"
         )
+    return EmbeddedSettings(options.precision)
 
 
 def _gpus(flavour: Flavour) -> tuple[str, ...]:
@@ -205,7 +229,12 @@ def _precision(options: EngineOptions, backend: str, capabilities: tuple[str, ..
         )
     if options.precision is None:
         return "fp16" if without else "bf16"
-    return cast(Precision, options.precision)  # _check_values has looked
+    if options.precision not in PRECISIONS:
+        raise UsageError(
+            f"{options.origin('precision')} {options.precision}: {backend} engines are {', '.join(PRECISIONS)}; "
+            "int8 weights are for the CPU: build with --backend onnxruntime"
+        )
+    return options.precision
 
 
 def _hardware_compatible(options: EngineOptions, capabilities: tuple[str, ...]) -> bool:

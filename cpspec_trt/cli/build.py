@@ -46,7 +46,9 @@ _PATH = FullPath(path_type=Path)
 @click.option("--optCodeLen", "opt_code_len", type=int, help="Usual frames of one code2wav pass.  [default: 300]")
 @click.option("--maxCodeLen", "max_code_len", type=int, help="Most frames of one code2wav pass.  [default: 2000]")
 @click.option(
-    "--precision", help="TensorRT: fp32, fp16 or bf16.  [default: bf16 if all GPUs it is for have it, else fp16]"
+    "--precision",
+    help="TensorRT: fp32, fp16 or bf16.  [default: bf16 if all GPUs it is for have it, else fp16]  "
+    "ONNX Runtime: fp32, or int8 for the weights of decoders.  [default: fp32]",
 )
 @click.option(
     "--optimizationLevel", "optimization_level", type=int, help="TensorRT: 0 … 5, more builds longer.  [default: 3]"

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from cpspec_trt.builder.backends import AUTO, choose_backend
 from cpspec_trt.builder.build import BuiltEngine, build_checkpoint, build_exported
-from cpspec_trt.builder.engine_options import EngineOptions, EngineSettings, check_options
+from cpspec_trt.builder.engine_options import EmbeddedSettings, EngineOptions, Settings, check_options
 from cpspec_trt.builder.exported import read_export
 from cpspec_trt.builder.onnxruntime import BACKEND as ONNXRUNTIME
 from cpspec_trt.builder.presets import Preset, read_preset
@@ -97,7 +97,7 @@ class _Choice:
 
     backend: str
     options: EngineOptions
-    settings: EngineSettings | None
+    settings: Settings
 
 
 def _choice(preset: Preset, options: BuildOptions) -> _Choice:
@@ -127,7 +127,7 @@ def _build_checkpoint(
     options: BuildOptions, checkpoint: Path, target: Path | None, limits: Mapping[str, BuildLimits], choice: _Choice
 ) -> None:
     if target is None or options.debug:
-        plans = plan_checkpoint(checkpoint, limits, static_capacity=choice.settings is not None)
+        plans = plan_checkpoint(checkpoint, limits, static_capacity=choice.settings.static_capacity)
         _show(plans, choice.settings, target is None)
     if target is not None:
         with BuildProgress() as listener:
@@ -143,7 +143,7 @@ def _build_component(
 ) -> None:
     exported = read_export(onnx_dir)
     wanted = limits[exported.component]
-    build_plan = plan(exported.config, exported.inputs, wanted, static_capacity=choice.settings is not None)
+    build_plan = plan(exported.config, exported.inputs, wanted, static_capacity=choice.settings.static_capacity)
     _warn_about_unused(build_plan, options.limits)
     if target is None or options.debug:
         _show([build_plan], choice.settings, target is None)
@@ -160,10 +160,10 @@ def _warn_about_unused(build_plan: BuildPlan, given: Mapping[str, int]) -> None:
             click.echo(f"warning: {flag_of(name)} means nothing for {build_plan.component}", err=True)
 
 
-def _show(plans: Sequence[BuildPlan], settings: EngineSettings | None, only_plan: bool) -> None:
+def _show(plans: Sequence[BuildPlan], settings: Settings, only_plan: bool) -> None:
     """The plans and what they decided; notes come with the engines, or here if none is built."""
     print_plan(plans, Console(width=_WIDTH))
-    if settings is not None:
+    if settings != EmbeddedSettings():  # of which there is nothing to say
         click.echo(f"note: {settings.sentence()}", err=True)
     for build_plan in plans:
         _print_notes(build_plan.component, build_plan.details)
@@ -175,7 +175,7 @@ def _announce(built: BuiltEngine) -> None:
     _print_notes(built.plan.component, built.notes)
     manifest, size = built.manifest, sum(file.bytes for file in built.manifest.files)
     what = f"{manifest.files[0].name}, {size / 1e6:.1f} MB, {manifest.backend} {manifest.backend_version}"
-    if manifest.build is not None:
+    if manifest.build is not None or manifest.precision != "fp32":
         what += f", {manifest.precision}"
     click.echo(f"{manifest.component}: {built.directory} ({what})")
 

@@ -43,8 +43,9 @@ def rebuild_command(
     """
     chosen = backend or manifest.backend
     words = ["cpspec-build", "--onnxDir", _SOURCE, "--engineDir", shlex.quote(str(directory)), "--backend", chosen]
-    if manifest.build is not None and chosen == manifest.backend:
+    if chosen == manifest.backend and (manifest.build is not None or manifest.precision != "fp32"):
         words += ["--precision", manifest.precision]
+    if chosen == manifest.backend and manifest.build is not None:
         words += _options(manifest.build)
     if chosen == RTX and (capabilities := _capabilities(manifest, compute_capability)):
         words += ["--computeCapabilities", ",".join(capabilities)]

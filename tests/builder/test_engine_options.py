@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from cpspec_trt.builder import flavour
-from cpspec_trt.builder.engine_options import FLAGS, EngineOptions, EngineSettings, check_options, known_targets
+from cpspec_trt.builder.engine_options import (
+    FLAGS,
+    EmbeddedSettings,
+    EngineOptions,
+    EngineSettings,
+    check_options,
+    known_targets,
+)
 from cpspec_trt.builder.flavour import RTX
 from cpspec_trt.devices.cuda import DeviceFacts
 from cpspec_trt.errors import UsageError
@@ -28,7 +35,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def settle(backend: str, **options: Any) -> EngineSettings:
     found = check_options(EngineOptions(**options), backend)
-    assert found is not None
+    assert isinstance(found, EngineSettings)
     return found
 
 
@@ -60,7 +67,11 @@ def test_full_tensorrt_builds_for_the_gpu_that_is_here(gpu: Any, capability: str
 
 
 REFUSED = [
-    ("onnxruntime", {"precision": "bf16"}, "--precision bf16: onnxruntime engines are fp32"),
+    (
+        "onnxruntime",
+        {"precision": "bf16"},
+        "--precision bf16: onnxruntime engines are fp32 or int8; build for TensorRT",
+    ),
     ("onnxruntime", {"optimization_level": 0}, "--optimizationLevel: means nothing for onnxruntime engines"),
     ("onnxruntime", {"workspace_mib": 1}, "--workspaceMiB: means nothing for onnxruntime engines"),
     ("onnxruntime", {"compute_capabilities": ("8.9",)}, "--computeCapabilities: means nothing for onnxruntime"),
@@ -74,7 +85,11 @@ REFUSED = [
     ("tensorrt", {"compute_capabilities": ("8.9",)}, "--computeCapabilities: tensorrt cannot do this"),
     ("tensorrt-rtx", {"compute_capabilities": ("9.0",)}, "--computeCapabilities '9.0': tensorrt-rtx does not build"),
     ("tensorrt-rtx", {"compute_capabilities": ("",)}, "--computeCapabilities '': tensorrt-rtx does not build"),
-    ("tensorrt-rtx", {"precision": "int8"}, "--precision 'int8': is unknown; use one of fp32, fp16, bf16"),
+    (
+        "tensorrt-rtx",
+        {"precision": "int8"},
+        "--precision int8: tensorrt-rtx engines are fp32, fp16, bf16; int8 weights",
+    ),
     ("tensorrt-rtx", {"precision": ""}, "--precision '': is unknown"),
     ("tensorrt-rtx", {"optimization_level": 6}, "--optimizationLevel is 6; it must lie in 0 … 5"),
     ("tensorrt-rtx", {"optimization_level": -1}, "--optimizationLevel is -1; it must lie in 0 … 5"),
@@ -93,9 +108,12 @@ def test_what_a_backend_cannot_honour_is_refused_by_name(
     assert str(caught.value).startswith(message)
 
 
-def test_fp32_is_no_request_for_tensorrt() -> None:
-    assert check_options(EngineOptions(precision="fp32"), "onnxruntime") is None
-    assert check_options(EngineOptions(), "onnxruntime") is None
+@pytest.mark.parametrize(("asked", "found"), [(None, "fp32"), ("fp32", "fp32"), ("int8", "int8")])
+def test_onnx_runtime_is_asked_for_fp32_or_for_int8_weights(asked: str | None, found: str) -> None:
+    settings = check_options(EngineOptions(precision=asked), "onnxruntime")
+    assert isinstance(settings, EmbeddedSettings)
+    assert settings.precision == found
+    assert ("int8" in settings.sentence()) is (found == "int8")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def run_waveform(path: Path) -> np.ndarray:
 def test_the_engine_computes_what_the_export_computes_without_it(tmp_path: Path) -> None:
     source = tiny_exports.write_code2wav(tmp_path / "onnx", seed=3)
     (tmp_path / "engine").mkdir()
-    files = write_engine(read_export(source), "code2wav", tmp_path / "engine", link_weights=False)
+    files = write_engine(read_export(source), "code2wav", tmp_path / "engine", False, "fp32").files
     assert [path.name for path in files] == ["code2wav.onnx", "code2wav.onnx.data"]
     expected = run_waveform(source / "model.onnx")
     for path in source.iterdir():
@@ -45,7 +45,7 @@ def test_the_engine_computes_what_the_export_computes_without_it(tmp_path: Path)
 def test_decoders_are_called_llm_and_point_to_their_own_weights(tmp_path: Path) -> None:
     exported = read_export(tiny_exports.write_talker(tmp_path / "onnx"))
     (tmp_path / "engine").mkdir()
-    graph, weights = write_engine(exported, "talker", tmp_path / "engine", link_weights=False)
+    graph, weights = write_engine(exported, "talker", tmp_path / "engine", False, "fp32").files
     assert (graph.name, weights.name) == ("llm.onnx", "llm.onnx.data")
     tensor = onnx.load(graph, load_external_data=False).graph.initializer[0]
     assert {entry.key: entry.value for entry in tensor.external_data}["location"] == "llm.onnx.data"
@@ -57,7 +57,7 @@ def test_weights_are_shared_only_when_asked(tmp_path: Path) -> None:
     source = (tmp_path / "onnx" / "model.onnx.data").stat().st_ino
     for name, link in (("linked", True), ("copied", False)):
         (tmp_path / name).mkdir()
-        _, weights = write_engine(exported, "talker", tmp_path / name, link_weights=link)
+        _, weights = write_engine(exported, "talker", tmp_path / name, link, "fp32").files
         assert (weights.stat().st_ino == source) is link
 
 
@@ -69,8 +69,17 @@ def test_a_graph_that_onnx_runtime_refuses_says_why(tmp_path: Path) -> None:
     exported = read_export(tmp_path)
     (tmp_path / "engine").mkdir()
     with pytest.raises(EngineError, match=r"ONNX Runtime \d+\.\d+\.\d+ cannot load.*NoSuchOperator") as caught:
-        write_engine(exported, "code2wav", tmp_path / "engine", link_weights=False)
+        write_engine(exported, "code2wav", tmp_path / "engine", False, "fp32")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_code2wav_stays_fp32_and_says_so(tmp_path: Path, link: bool) -> None:
+    exported = read_export(tiny_exports.write_code2wav(tmp_path / "onnx"))
+    (tmp_path / "engine").mkdir()
+    written = write_engine(exported, "code2wav", tmp_path / "engine", link, "int8")
+    assert (written.precision, written.notes) == ("fp32", ("stays fp32: int8 is for decoders",))
+    np.testing.assert_array_equal(run_waveform(written.files[0]), run_waveform(tmp_path / "onnx" / "model.onnx"))
 
 
 def test_the_version_is_that_of_the_installed_package() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cpspec_trt.builder import flavour
-from cpspec_trt.builder.engine_options import EngineOptions, check_options
+from cpspec_trt.builder.engine_options import EngineOptions, EngineSettings, check_options
 from cpspec_trt.builder.presets import read_preset
 from cpspec_trt.builder.profiles import BuildLimits
 from cpspec_trt.devices.cuda import DeviceFacts
@@ -66,7 +66,7 @@ def test_the_presets_we_ship_fit_both_flavours_of_tensorrt(name: str, monkeypatc
     options = EngineOptions(**read_preset(CONFIGS / f"{name}.yaml").engine_options())
     for backend in ("tensorrt", "tensorrt-rtx"):
         settings = check_options(options, backend)
-        assert settings is not None
+        assert isinstance(settings, EngineSettings)
         assert settings.workspace_bytes is None, "code2wav needs more than it is easy to guess"
 
 

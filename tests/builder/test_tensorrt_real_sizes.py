@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cpspec_trt.builder import tensorrt
-from cpspec_trt.builder.engine_options import EngineOptions, Precision, check_options
+from cpspec_trt.builder.engine_options import EngineOptions, EngineSettings, Precision, check_options
 from cpspec_trt.builder.profiles import BuildLimits, plan
 from tests.builder.real_components import CODE_PREDICTOR, DENSE_TALKER_LAYER, MOE_TALKER_LAYER, RealComponent
 
@@ -19,7 +19,7 @@ def build(component: RealComponent, directory: Path, precision: Precision) -> te
     exported = component.write(directory / "onnx")
     build_plan = plan(exported.config, exported.inputs, LIMITS, static_capacity=True)
     settings = check_options(EngineOptions(precision=precision), "tensorrt-rtx")
-    assert settings is not None
+    assert isinstance(settings, EngineSettings)
     (directory / "engine").mkdir()
     return tensorrt.write_engine(exported, build_plan, settings, directory / "engine")
 

@@ -38,7 +38,7 @@ def onnx(tmp_path: Path) -> Path:
         (["--computeCapabilities", "7.5"], 2, "--computeCapabilities '7.5': tensorrt-rtx has no fp32 matrix products"),
         (["--optimizationLevel", "6"], 2, "--optimizationLevel is 6; it must lie in 0 … 5"),
         (["--workspaceMiB", "0"], 2, "--workspaceMiB is 0; it must be at least 1"),
-        (["--precision", "fp8"], 2, "--precision 'fp8': is unknown; use one of fp32, fp16, bf16"),
+        (["--precision", "fp8"], 2, "--precision 'fp8': is unknown; use one of fp32, fp16, bf16, int8"),
         (["--buildLog", "llm"], 1, "--buildLog llm: cannot be written: Is a directory"),
     ],
 )
