@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import importlib
 import platform
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
 from cpspec_trt.devices.cuda import DeviceFacts, probe
 from cpspec_trt.errors import EngineError
-from cpspec_trt.files.manifest import BuildFacts, Manifest
+from cpspec_trt.files.manifest import BuildFacts, Manifest, read_manifest
 from cpspec_trt.files.rebuild import FULL, ONNXRUNTIME, RTX, rebuild_command
 
 MODULES = {FULL: "tensorrt", RTX: "tensorrt_rtx"}
@@ -40,6 +41,33 @@ def check_runnable(directory: Path, manifest: Manifest) -> None:
     engine.check_capability(device)
     engine.check_magic()
     engine.check_memory(device)
+
+
+def check_fits_together(directories: Iterable[Path]) -> None:
+    """Refuse a set of engines that fit into the free device memory one by one, but not together.
+
+    Args:
+        directories: engines that will be open at once. Those of ONNX Runtime take no device memory.
+
+    Raises:
+        EngineError: a manifest is missing or damaged, there is no GPU, or the memory does not suffice; names every
+            engine's size.
+    """
+    read = {directory: read_manifest(directory) for directory in directories}
+    sizes = {directory: _size(manifest) for directory, manifest in read.items() if manifest.build is not None}
+    if not sizes:
+        return
+    device = probe()
+    largest = max(sizes, key=lambda directory: sizes[directory])
+    if isinstance(device, str):
+        raise EngineError(f"{largest}: is an engine of {read[largest].backend}: {device}")
+    if sum(sizes.values()) > device.free_memory:
+        each = ", ".join(f"{directory}: {size / 1e6:.0f} MB" for directory, size in sizes.items())
+        remedy = f"rebuild the largest with {rebuild_command(largest, read[largest])}"
+        raise EngineError(
+            f"{each}; together they take more than {sum(sizes.values()) / 1e6:.0f} MB of device memory, {device.name} "
+            f"has {device.free_memory / 1e6:.0f} MB free; end other programs on it, or lower the sizes and {remedy}"
+        )
 
 
 def tensorrt_module(backend: str) -> Any:
@@ -111,7 +139,7 @@ class _Engine:
             raise EngineError(f"{path}: is not an engine of {RTX} (it starts with {first!r}); {self._rebuild()}")
 
     def check_memory(self, device: DeviceFacts) -> None:
-        size = sum(file.bytes for file in self._manifest.files)
+        size = _size(self._manifest)
         if size > device.free_memory:
             needed, free = f"{size / 1e6:.0f} MB", f"{device.free_memory / 1e6:.0f} MB"
             self._refuse(
@@ -127,6 +155,11 @@ class _Engine:
 
     def _refuse(self, reason: str, remedy: str) -> NoReturn:
         raise EngineError(f"{self._directory}: {reason}; {remedy}")
+
+
+def _size(manifest: Manifest) -> int:
+    """Bytes of the engine's files, the least that its weights take on a device."""
+    return sum(file.bytes for file in manifest.files)
 
 
 def _later_of_same_major(built: str, here: str) -> bool:

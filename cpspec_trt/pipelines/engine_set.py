@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpspec_trt.devices.device import Device
-from cpspec_trt.engines.environment import check_runnable
+from cpspec_trt.engines.environment import check_fits_together, check_runnable
 from cpspec_trt.engines.loading import AnyEngine, device_for, open_engine
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.engine_config import (
@@ -38,6 +38,11 @@ class SpeechDirectories:
     talker: Path
     code_predictor: Path
     code2wav: Path | None
+
+    def present(self) -> tuple[Path, ...]:
+        """Every one there is."""
+        parts = (self.talker, self.code_predictor, self.code2wav)
+        return tuple(path for path in parts if path is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +107,18 @@ def check_tts(directories: SpeechDirectories) -> tuple[SpeechConfigs, TalkerConf
     """Read every config and manifest of a Qwen3-TTS set and compare what must agree.
 
     Raises:
-        EngineError: a file is missing or damaged, or the components do not belong together.
+        EngineError: a file is missing or damaged, the components do not belong together, or they do not fit into the
+            GPU's memory together.
     """
     talker = read_config_of(directories.talker, TalkerConfig)
     wav = read_config_of(directories.code2wav, Code2WavConfig) if directories.code2wav else None
-    return _checked(directories, talker, wav), talker
+    configs = _checked(directories, talker, wav)
+    check_fits_together(directories.present())
+    return configs, talker
 
 
 def check_omni(directories: SpeechDirectories) -> tuple[SpeechConfigs, OmniTalkerConfig]:
-    """As ``check_tts``, for Qwen3-Omni."""
+    """As ``check_tts``, for Qwen3-Omni, but not whether they fit into memory together: the Thinker belongs to that."""
     talker = read_config_of(directories.talker, OmniTalkerConfig)
     wav = read_config_of(directories.code2wav, OmniCode2WavConfig) if directories.code2wav else None
     return _checked(directories, talker, wav), talker
@@ -140,7 +148,7 @@ def open_speech(
                 f"{wav}: its codebooks have {configs.code2wav.codebook_size} entries, "
                 f"the Talker and CodePredictor produce {largest} codes; {BUILD_TOGETHER}"
             )
-    device = device_for(path for path in (directories.talker, directories.code_predictor, wav) if path is not None)
+    device = device_for(directories.present())
     try:
         return SpeechEngines(
             configs=configs,

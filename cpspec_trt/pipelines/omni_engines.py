@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpspec_trt.engines.environment import check_fits_together
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.engine_config import OmniTalkerConfig, ThinkerConfig, read_config_of
 from cpspec_trt.files.manifest import Manifest
@@ -52,7 +53,8 @@ def check_engines(directories: OmniDirectories) -> OmniConfigs:
     """Read every config and manifest and compare what must agree.
 
     Raises:
-        EngineError: a file is missing or damaged, or the components do not belong together.
+        EngineError: a file is missing or damaged, the components do not belong together, or they do not fit into the
+            GPU's memory together.
     """
     thinker = read_config_of(directories.thinker, ThinkerConfig)
     manifest = read_checked_manifest(directories.thinker, thinker)
@@ -70,4 +72,5 @@ def check_engines(directories: OmniDirectories) -> OmniConfigs:
             f"the Thinker in {directories.thinker} has {thinker.decoder.hidden_size}; {BUILD_TOGETHER}"
         )
     check_same_checkpoint(directories.thinker, thinker.checkpoint_fingerprint, directories.speech.talker, talker)
+    check_fits_together((directories.thinker, *directories.speech.present()))
     return OmniConfigs(thinker, manifest, talker, speech)

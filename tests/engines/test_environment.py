@@ -15,9 +15,9 @@ import pytest
 from cpspec_trt.cli.build import main as build_command
 from cpspec_trt.devices.cuda import DeviceFacts
 from cpspec_trt.engines import environment
-from cpspec_trt.engines.environment import MODULES, check_runnable, tensorrt_module
+from cpspec_trt.engines.environment import MODULES, check_fits_together, check_runnable, tensorrt_module
 from cpspec_trt.errors import EngineError
-from cpspec_trt.files.manifest import PORTABLE, BuildFacts, EngineFile, Manifest
+from cpspec_trt.files.manifest import PORTABLE, BuildFacts, EngineFile, Manifest, Profile, write_manifest
 
 FACTS = BuildFacts("1.7.1.116", platform.system(), platform.machine(), (PORTABLE,), 3, None, False, False)
 DEVICE = DeviceFacts("NVIDIA RTX 4090", "8.9", 24 << 30, 20 << 30, "13.0")
@@ -207,6 +207,46 @@ def test_an_engine_larger_than_the_free_memory_is_refused(directory: Path, monke
         "takes more than 1 MB of device memory, NVIDIA RTX 4090 has 1 MB free; end other programs on it, or" in message
     )
     command_in(message)
+
+
+def a_set(root: Path, **sizes: int) -> list[Path]:
+    """Directories with manifests of engines of these bytes; negative ones are of ONNX Runtime."""
+    for name, size in sizes.items():
+        (root / name).mkdir()
+        manifest = replace(
+            manifest_of(),
+            files=(EngineFile("llm.engine", abs(size), "00", "00"),),
+            sidecars=(EngineFile("config.json", 1, "00", "00"),),
+            profiles=(Profile("context", {}), Profile("generation", {})),
+        )
+        write_manifest(root / name, manifest if size > 0 else replace(manifest, backend="onnxruntime", build=None))
+    return [root / name for name in sizes]
+
+
+def test_engines_that_fit_one_by_one_and_not_together_are_refused_with_their_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories = a_set(tmp_path, talker=3_000_000, code_predictor=1_000_000, code2wav=-9_000_000)
+    machine(monkeypatch, free_memory=4_000_000)
+    check_fits_together(directories)
+    machine(monkeypatch, free_memory=3_900_000)
+    with pytest.raises(EngineError) as caught:
+        check_fits_together(directories)
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / 'talker'}: 3 MB, {tmp_path / 'code_predictor'}: 1 MB; together they take ")
+    assert "more than 4 MB of device memory, NVIDIA RTX 4090 has 4 MB free; end other programs" in message
+    assert str(tmp_path / "talker") in command_in(message)
+
+
+def test_a_set_of_onnx_runtime_asks_for_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(environment, "probe")
+    check_fits_together(a_set(tmp_path, talker=-9_000_000, code2wav=-1))
+
+
+def test_a_gpu_that_is_gone_is_told_for_a_set_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "probe", lambda: "no GPU can be used: none")
+    with pytest.raises(EngineError, match="talker: is an engine of tensorrt-rtx: no GPU can be used: none"):
+        check_fits_together(a_set(tmp_path, talker=1))
 
 
 Change = Callable[[pytest.MonkeyPatch], None]

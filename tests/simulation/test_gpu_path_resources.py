@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from cpspec_trt import TTS, Omni
 from cpspec_trt.api.speech import Speech
 from cpspec_trt.errors import EngineError
+from cpspec_trt.files.manifest import MANIFEST_NAME, read_manifest
 from cpspec_trt.pipelines.events import Silence
 from tests.conftest import Maker
 from tests.simulation.counts import Counts
@@ -155,6 +157,25 @@ def test_a_device_without_room_is_told_in_one_line_and_left_clean(device_engines
             spoken(tts, 3)
         assert "\n" not in str(error.value)
         assert simulation.live_bytes == 0
+
+
+def sizes_of(root: Path) -> list[int]:
+    """Bytes of each engine below ``root``."""
+    return [sum(file.bytes for file in read_manifest(path.parent).files) for path in root.glob("*/" + MANIFEST_NAME)]
+
+
+def test_a_set_that_does_not_fit_together_is_refused_before_anything_is_loaded(
+    device_engines: Maker, omni_device_engines: Maker
+) -> None:
+    for engines, opened in ((device_engines("tiny", 54), TTS), (omni_device_engines("tiny", 2), Omni)):
+        sizes = sizes_of(engines)
+        assert max(sizes) < sum(sizes) - 1
+        with (
+            simulated(memory=sum(sizes) - 1) as simulation,
+            pytest.raises(EngineError, match=r"together they take more than \d+ MB of device memory"),
+        ):
+            opened(engines)
+        assert simulation.counts == Counts()
 
 
 def test_counts_of_a_window_that_accepts_are_fewer_than_those_without(
