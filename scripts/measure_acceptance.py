@@ -59,8 +59,10 @@ def _demo(sentences: int) -> Iterator[str]:
         recording = record(Path(engines), lines, ("vivian", "ryan"))
         laws = Laws(recording)
         filters = recording.filters
-        yield f"{len(lines)} held-out sentences, {len(recording.first)} frames, temperature {filters.temperature:g}, "
-        yield f"top-k {filters.top_k}, top-p {filters.top_p:g}.\n"
+        yield (
+            f"{len(lines)} held-out sentences, {len(recording.first)} frames, temperature {filters.temperature:g}, "
+            f"top-k {filters.top_k}, top-p {filters.top_p:g}.\n"
+        )
         yield from _overlaps(laws)
         yield from _warmths(laws)
         yield from _rounds(recording)
@@ -101,8 +103,10 @@ def _controlled(overlap: float, count: int) -> Iterator[str]:
     first, frames = np.zeros(count, np.int64), np.arange(count)
     arrays = hidden, first, np.full(count, 7, np.uint64), frames
     filters = FilterParameters(1.0, 0, 1.0)
-    yield f"Marginal baseline: {predictor.marginal_overlap():.2f}. With constant α a round of n drafts commits "
-    yield f"(1 − α^(n+1)) / (1 − α) codes under rejection: {', '.join(_expected(overlap))} for windows 2, 3, 4, 8.\n"
+    yield (
+        f"{count} frames. Marginal baseline: {predictor.marginal_overlap():.2f}. With constant α a round of n drafts\n"
+        f"commits (1 − α^(n+1)) / (1 − α) codes: {', '.join(_expected(overlap))} for windows 2, 3, 4, 8.\n"
+    )
     rows = [row.cells() for row in measure(predictor, predictor.heads, *arrays, filters) if row.rule != "greedy"]
     yield from _table(HEADER, rows)
 
