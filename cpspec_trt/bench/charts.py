@@ -76,7 +76,7 @@ def _title(result: Mapping[str, Any]) -> str:
     machine = contract["machine"]
     where = machine["gpu"] or machine["processor"]
     what = f"{engine['model']}, {engine['dtype']}, {engine['backend']}"
-    return f"{what}; {where}, {threads(contract['threads'])}; batch 1, {contract['repetitions']} repetitions"
+    return f"{what}; {where}, {threads(contract['threads'])}; batch 1"
 
 
 def _draw_acceptance(axes: Any, result: Mapping[str, Any]) -> None:

@@ -96,7 +96,7 @@ def _print_contract(result: Mapping[str, Any], console: Console) -> None:
         place += "; BUSY: trust ratios, not times"
     table.add_row("machine", place if machine["gpu"] is None else f"{machine['gpu']} ({place})")
     table.add_row(
-        "run", f"{threads(contract['threads'])}, batch 1, {contract['repetitions']} repetitions, settings in turns"
+        "run", f"{threads(contract['threads'])}, batch 1, settings in turns, {contract['repetitions']} × each"
     )
     for request in contract["requests"]:
         filters = (request[f"subtalker_{name}"] for name in ("temperature", "top_k", "top_p"))
