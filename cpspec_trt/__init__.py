@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cpspec_trt.api.omni import Omni, Reply
+    from cpspec_trt.api.omni import Omni
+    from cpspec_trt.api.reply import Reply
     from cpspec_trt.api.speech import Speech
     from cpspec_trt.api.tts import TTS
 
@@ -15,7 +16,7 @@ _HOMES = {
     "TTS": "cpspec_trt.api.tts",
     "Speech": "cpspec_trt.api.speech",
     "Omni": "cpspec_trt.api.omni",
-    "Reply": "cpspec_trt.api.omni",
+    "Reply": "cpspec_trt.api.reply",
 }
 __all__ = ["TTS", "Omni", "Reply", "Speech", "__version__"]
 

@@ -31,6 +31,7 @@ FLOORS = {
     "bench": 8,
     "cli": 9,
 }
+LONGEST = 400  # lines of a module
 MODULES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
@@ -67,3 +68,8 @@ def test_every_room_stands_in_the_map_and_on_the_page() -> None:
     assert rooms == FLOORS.keys()
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert not [room for room in rooms if f"`{room}" not in page]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_has_one_idea_and_at_most_400_lines(module: str) -> None:
+    assert len((PACKAGE / module).read_text(encoding="utf-8").splitlines()) <= LONGEST
