@@ -51,6 +51,7 @@ class TTS:
 
         Raises:
             EngineError: a directory, file or tensor is missing, damaged, or does not fit the others.
+            InputFileError: the Talker's ``voice_map.json`` is damaged or names a speaker there is not.
             UnsupportedError: a kind of checkpoint or backend this release does not speak with.
         """
         self._open(locate(Path(engines) / "talker", None, audio), None, threads)
@@ -137,7 +138,7 @@ class TTS:
 
         Args:
             text: what to say.
-            speaker: a CustomVoice speaker; must be left out for VoiceDesign.
+            speaker: a CustomVoice speaker, or a name of the Talker's ``voice_map.json``; left out for VoiceDesign.
             language: a language of the checkpoint, or None for automatic.
             instruct: how to say it (the voice's description for VoiceDesign).
             speculate: verify window of the CodePredictor, 2 to 8; 0 is the autoregressive loop; ``"auto"`` chooses

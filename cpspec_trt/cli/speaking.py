@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from cpspec_trt.api.tts import TTS
 from cpspec_trt.cli.checks import check_flags, check_targets, wished_drafting
 from cpspec_trt.cli.finished import Finished, Outcome, silent_row, speech_row
@@ -17,8 +15,6 @@ from cpspec_trt.pipelines.events import Listener
 from cpspec_trt.pipelines.speech import SpeechJob
 from cpspec_trt.report.progress import ProgressListener
 from cpspec_trt.speculation.statistics import SpeculationStatus
-
-VOICE_MAP = "voice_map.json"
 
 
 def speak_file(options: InferOptions) -> int:
@@ -41,7 +37,7 @@ def speak_file(options: InferOptions) -> int:
     jobs = _prepare(tts, file)
     status = tts.speculation(wished_drafting(options), options.require_speculation)
     of_jobs = (line for job in jobs for line in job.warnings)
-    for warning in (*_unused(options, options.talker), *file.warnings, *of_jobs):
+    for warning in (*_unused(options), *file.warnings, *of_jobs):
         log.warning(warning)
     announce(status)
     run = _Run(tts, status, options, len(jobs))
@@ -56,14 +52,11 @@ def _prepare(tts: TTS, file: TtsRequestFile) -> list[SpeechJob]:
         raise InputFileError(f"{file.path}: {fault}") from None
 
 
-def _unused(options: InferOptions, talker: Path) -> list[str]:
-    """What was given or is there, but takes no part in the run."""
-    lines = []
-    if (talker / VOICE_MAP).exists():
-        lines.append(f"{talker / VOICE_MAP} is not read; a request's 'speaker' is a name of the checkpoint itself")
+def _unused(options: InferOptions) -> list[str]:
+    """Flags that were given but take no part in the run."""
     if options.code2wav is not None and options.audio_dir is None:
-        lines.append("--code2wavEngineDir has no effect without --outputAudioDir")
-    return lines
+        return ["--code2wavEngineDir has no effect without --outputAudioDir"]
+    return []
 
 
 class _Run:

@@ -47,8 +47,8 @@ _DIFFERENCES = (
     "An unknown speaker or language is an error that gives the nearest name. The reference warns and uses a default.",
     "A failure of the audio counts: exit code 1. The reference warns and exits 0.",
     "Sampling values of a request are its own. The reference takes those of the first request for the whole batch.",
-    "`voice_map.json` beside the Talker's engine (friendly names for speakers) is not read in this release; a warning "
-    "says so where one is found.",
+    "`voice_map.json` beside the Talker's engine (names of one's own for speakers) is read for both families, "
+    "its names work wherever a speaker is given. A name that stands for no speaker of the checkpoint is an error.",
 )
 
 _SECTIONS = (

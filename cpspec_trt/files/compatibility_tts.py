@@ -68,7 +68,7 @@ _TTS_FILE_FIELDS = (
         "used",
         "frames; absent: max_new_tokens - 1 of generation_config.json, else 2047",
     ),
-    Row(TTS, "file field", "speaker", "used", "name of the checkpoint's speaker map"),
+    Row(TTS, "file field", "speaker", "used", "a speaker of the checkpoint, or a name of `voice_map.json`"),
     Row(TTS, "file field", "language", "used", "name of the checkpoint's language map, or auto", harmless=("",)),
     Row(TTS, "file field", "instruct", "used", "style, or the voice description of VoiceDesign", harmless=("",)),
     Row(TTS, "file field", "ref_audio", "refused", _CLONING, harmless=("",)),

@@ -27,6 +27,7 @@ from cpspec_trt.files.engine_config import (
 from cpspec_trt.files.manifest import Manifest, read_manifest
 from cpspec_trt.files.sidecars import CodePredictorTables, TalkerTables, read_code_predictor_sidecars
 from cpspec_trt.sampling.talker import CONTROL_CODES
+from cpspec_trt.text.voice_map import read_talker
 
 BUILD_TOGETHER = "build all components together with cpspec-build --checkpoint"
 
@@ -107,10 +108,11 @@ def check_tts(directories: SpeechDirectories) -> tuple[SpeechConfigs, TalkerConf
     """Read every config and manifest of a Qwen3-TTS set and compare what must agree.
 
     Raises:
+        InputFileError: the Talker's ``voice_map.json`` is damaged or names a speaker there is not.
         EngineError: a file is missing or damaged, the components do not belong together, or they do not fit into the
             GPU's memory together.
     """
-    talker = read_config_of(directories.talker, TalkerConfig)
+    talker = read_talker(directories.talker, TalkerConfig)
     wav = read_config_of(directories.code2wav, Code2WavConfig) if directories.code2wav else None
     configs = _checked(directories, talker, wav)
     check_fits_together(directories.present())
@@ -119,7 +121,7 @@ def check_tts(directories: SpeechDirectories) -> tuple[SpeechConfigs, TalkerConf
 
 def check_omni(directories: SpeechDirectories) -> tuple[SpeechConfigs, OmniTalkerConfig]:
     """As ``check_tts``, for Qwen3-Omni, but not whether they fit into memory together: the Thinker belongs to that."""
-    talker = read_config_of(directories.talker, OmniTalkerConfig)
+    talker = read_talker(directories.talker, OmniTalkerConfig)
     wav = read_config_of(directories.code2wav, OmniCode2WavConfig) if directories.code2wav else None
     return _checked(directories, talker, wav), talker
 

@@ -104,7 +104,7 @@ def _named_speaker(speakers: Mapping[str, int], speaker: str) -> tuple[str, int]
     known = _lowered(speakers)
     name = speaker.lower()
     if name not in known:
-        raise RequestError(_unknown("speaker", speaker, known))
+        raise RequestError(unknown_name("field 'speaker'", speaker, known))
     return name, known[name]
 
 
@@ -122,7 +122,7 @@ def _language_id(config: TalkerConfig, speaker: str, language: str) -> int | Non
     if name == AUTO_LANGUAGE:
         return None
     if name not in known:
-        raise RequestError(_unknown("language", language, [AUTO_LANGUAGE, *known]))
+        raise RequestError(unknown_name("field 'language'", language, [AUTO_LANGUAGE, *known]))
     return known[name]
 
 
@@ -140,10 +140,11 @@ def _lowered(mapping: Mapping[str, _Value]) -> dict[str, _Value]:
     return {name.lower(): value for name, value in mapping.items()}
 
 
-def _unknown(field: str, value: str, known: Iterable[str]) -> str:
+def unknown_name(what: str, value: str, known: Iterable[str]) -> str:
+    """The message about a name the checkpoint does not have: what it stands for, the nearest one, the list."""
     nearest = difflib.get_close_matches(value.lower(), list(known), n=1)
     hint = f", did you mean {nearest[0]!r}?" if nearest else ";"
-    return f"field {field!r} is {value!r}, which this checkpoint does not know{hint} known: {_listed(known)}"
+    return f"{what} is {value!r}, which this checkpoint does not know{hint} known: {_listed(known)}"
 
 
 def _listed(names: Iterable[str]) -> str:

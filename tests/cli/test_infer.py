@@ -103,14 +103,31 @@ def test_a_request_that_stops_by_itself_says_stop(tmp_path: Path, synthetic_engi
     assert 2 <= run.responses[0]["frames"] < 60
 
 
-def test_a_voice_map_beside_the_talker_is_said_not_to_be_used(tmp_path: Path, engines: Path) -> None:
+def test_a_name_of_the_voice_map_speaks_as_its_speaker_and_a_request_overrides_it(
+    tmp_path: Path, engines: Path
+) -> None:
     copy = Path(shutil.copytree(engines, tmp_path / "engines"))
-    (copy / "talker" / "voice_map.json").write_text('{"narrator": "ryan"}')
+    (copy / "talker" / "voice_map.json").write_text('{"Narrator": "vivian", "host": "Ryan"}')
     run = TtsRun(tmp_path, copy / "talker")
-    result = run(document())
+    requests = saying("hello world", "hello world", "hello world", "hello world")["requests"]
+    for request, speaker in zip(requests, ("narrator", "vivian", "HOST", "ryan"), strict=True):
+        request |= {"speaker": speaker} if speaker != "narrator" else {}
+    result = run(document(speaker="narrator", requests=requests))
     assert result.returncode == 0, result.stderr
-    assert f"warning: {copy / 'talker' / 'voice_map.json'} is not read" in result.stderr
-    assert_one_clear_line(run(document(speaker="narrator")), 2, "'speaker'", "'narrator'")
+    assert "voice_map" not in result.stderr
+    narrator, vivian, host, ryan = (run.codes(index) for index in range(4))
+    np.testing.assert_array_equal(narrator, vivian)
+    np.testing.assert_array_equal(host, ryan)
+    assert not np.array_equal(ryan, vivian)
+
+
+def test_a_voice_map_with_an_unknown_speaker_is_named_before_anything_runs(tmp_path: Path, engines: Path) -> None:
+    copy = Path(shutil.copytree(engines, tmp_path / "engines"))
+    (copy / "talker" / "voice_map.json").write_text('{"narrator": "rayn"}')
+    run = TtsRun(tmp_path, copy / "talker")
+    found = (str(copy / "talker" / "voice_map.json"), "'narrator' is 'rayn'", "did you mean 'ryan'?")
+    assert_one_clear_line(run(document()), 2, *found)
+    assert run.left_nothing()
 
 
 @pytest.mark.parametrize("penalty", [0.001, 1000])
