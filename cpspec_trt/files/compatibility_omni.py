@@ -171,8 +171,8 @@ _FILE_FIELDS = (
         "file field",
         "speaker",
         "used",
-        "a speaker of the checkpoint, or a name of `voice_map.json`; absent: the speaker with the lowest id (documented "
-        "by the reference but not read there)",
+        "a speaker of the checkpoint, or a name of `voice_map.json`; absent: the speaker with the lowest id "
+        "(documented by the reference but not read there)",
     ),
     Row(OMNI, "streaming field", "enable", "refused", STREAMING, harmless=(False,)),
     Row(OMNI, "streaming field", "codec_chunk_frames", "ignored", STREAMING, harmless=(10,)),
