@@ -26,7 +26,7 @@ from cpspec_trt.devices.device import Device
 from cpspec_trt.engines.loading import device_for, open_engine
 from cpspec_trt.errors import RequestError, SpeculationRefused
 from cpspec_trt.files.engine_config import OmniTalkerConfig
-from cpspec_trt.files.omni_requests import OmniRequest, ThinkerSettings, read_conversation
+from cpspec_trt.files.omni_requests import OmniRequest, plain_request, read_conversation
 from cpspec_trt.files.request_reading import DEFAULT_SEED
 from cpspec_trt.files.sidecars import TalkerTables, read_omni_talker_sidecars, read_thinker_sidecars
 from cpspec_trt.kernels.protocol import FilterParameters
@@ -215,25 +215,15 @@ class Omni:
             check_whole("max_new_tokens", max_new_tokens, 1, 2**31 - 1)
         conversation, stops = read_conversation("answer()", messages, stop)
         settings = speech_settings(seed, greedy, repetition_penalty, max_frames)
-        request = OmniRequest(
-            index=0,
-            messages=conversation,
-            stop=stops,
-            apply_chat_template=True,
-            add_generation_prompt=True,
-            enable_thinking=None,
-            speaker=speaker,
-            thinker=ThinkerSettings(None, None, None, max_new_tokens, None),
-            talker=settings,
-        )
+        request = plain_request(conversation, stops, speaker, max_new_tokens, settings)
         sampling = self._chosen(self._sampling(request, audio), thinker, talker, code_predictor, greedy)
         job = self.prepare("answer()", request, sampling)
         status = self.speculation(drafting, require_speculation) if job.speaker_id is not None else None
         return self.run(job, status, listener)
 
-    def prepare_request(self, request: OmniRequest) -> OmniJob:
-        """Check a request of a file, before any engine is opened (see ``prepare``)."""
-        return self.prepare(f"requests[{request.index}]", request, self._sampling(request, audio=True))
+    def prepare_request(self, request: OmniRequest, name: str | None = None) -> OmniJob:
+        """Check a request of a file, before any engine is opened (see ``prepare``); the name defaults to its place."""
+        return self.prepare(name or f"requests[{request.index}]", request, self._sampling(request, audio=True))
 
     def prepare(self, name: str, request: OmniRequest, sampling: EffectiveOmniSampling) -> OmniJob:
         """Format and tokenise the prompt, resolve the speaker, and check that the request fits the engines.

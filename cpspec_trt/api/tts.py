@@ -177,9 +177,9 @@ class TTS:
         job = self.prepare("speak()", text, speaker, language, instruct, non_streaming, sampling)
         return self.run(job, self.speculation(drafting, require_speculation), listener)
 
-    def prepare_request(self, request: TtsRequest) -> SpeechJob:
-        """Check a request of a file against this checkpoint, before any engine is opened (see ``prepare``)."""
-        name = f"requests[{request.index}]"
+    def prepare_request(self, request: TtsRequest, name: str | None = None) -> SpeechJob:
+        """Check a request of a file, before any engine is opened (see ``prepare``); the name defaults to its place."""
+        name = name or f"requests[{request.index}]"
         voice = (request.speaker, request.language, request.instruct)
         sampling = effective_sampling(request.settings, self._defaults)
         return self.prepare(name, request.text, *voice, request.non_streaming_mode, sampling)

@@ -145,6 +145,35 @@ def read_conversation(where: str, messages: Any, stop: Any) -> tuple[tuple[ChatM
     return found, tuple(dict.fromkeys(request.stop))
 
 
+def plain_request(
+    messages: tuple[ChatMessage, ...],
+    stop: tuple[str, ...],
+    speaker: str | None,
+    max_new_tokens: int | None,
+    talker: SamplingSettings,
+) -> OmniRequest:
+    """A request that leaves everything it does not say to the checkpoint.
+
+    Args:
+        messages: from ``read_conversation``, as ``stop``.
+        stop: strings that end the answer.
+        speaker: whose voice; None is the default.
+        max_new_tokens: token cap of the answer; None is the default.
+        talker: settings of Talker and CodePredictor, whose seed is the request's.
+    """
+    return OmniRequest(
+        index=0,
+        messages=messages,
+        stop=stop,
+        apply_chat_template=True,
+        add_generation_prompt=True,
+        enable_thinking=None,
+        speaker=speaker,
+        thinker=ThinkerSettings(None, None, None, max_new_tokens, None),
+        talker=talker,
+    )
+
+
 def _message(message: MessageModel) -> ChatMessage:
     content = message.content
     return ChatMessage(message.role, content if isinstance(content, str) else tuple(item.text for item in content))

@@ -26,7 +26,7 @@ from cpspec_trt.files.engine_config import OmniTalkerConfig, TalkerConfig
 AUTO_LANGUAGE = "auto"
 CUSTOM_VOICE, VOICE_DESIGN, BASE = "custom_voice", "voice_design", "base"
 SIZE_WITHOUT_INSTRUCT = "0b6"
-_DIALECT_LANGUAGES = (AUTO_LANGUAGE, "chinese")
+DIALECT_LANGUAGES = (AUTO_LANGUAGE, "chinese")
 _Value = TypeVar("_Value")
 
 
@@ -112,7 +112,7 @@ def _language_id(config: TalkerConfig, speaker: str, language: str) -> int | Non
     known = _lowered(config.languages)
     name = language.lower() or AUTO_LANGUAGE
     dialect = _lowered(config.dialects).get(speaker)
-    if dialect is not None and name in _DIALECT_LANGUAGES:
+    if dialect is not None and name in DIALECT_LANGUAGES:
         name = dialect.lower()
         if name not in known:
             raise CheckpointError(
