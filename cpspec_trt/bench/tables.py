@@ -46,12 +46,13 @@ def threads(count: int) -> str:
     return "1 thread" if count == 1 else f"{count} threads"
 
 
-def _spread(figure: Mapping[str, float] | None, digits: int = 2) -> str:
-    """The median, and below it the quartiles; a dash for nothing."""
+def _spread(figure: Mapping[str, float] | None, scale: float = 1.0) -> str:
+    """The median, and below it the quartiles, with three or four digits; a dash for nothing."""
     if figure is None:
         return "–"
-    low, median, high = (f"{figure[name]:.{digits}f}" for name in ("q1", "median", "q3"))
-    return f"{median}\n{low}–{high}"
+    low, median, high = (scale * figure[name] for name in ("q1", "median", "q3"))
+    digits = 0 if high >= 100 else 1 if high >= 10 else 2
+    return f"{median:.{digits}f}\n{low:.{digits}f}–{high:.{digits}f}"
 
 
 def _number(value: float | None, digits: int = 2) -> str:
@@ -117,14 +118,14 @@ def _print_contract(result: Mapping[str, Any], console: Console) -> None:
 
 def _print_settings(result: Mapping[str, Any], console: Console) -> None:
     whole = result["stage"] == "all"
-    headings = ["ms\n/frame", "speed-up\nCodePredictor", "speed-up\npredicted"]
-    headings += ["speed-up\nrequest", "first\naudio ms"] if whole else []
+    headings = ["ms\n/frame", "speed-up\nCode-\nPredictor", "speed-up\npre-\ndicted"]
+    headings += ["speed-up\nrequest", "first\naudio\ns"] if whole else []
     table = _table(f"settings, {_QUARTILES}", "window", [*headings, "realtime\nfactor"])
     for each in result["settings"]:
         cells = [_spread(each["ms_per_frame"]), _spread(each["speedup_code_predictor"])]
         cells.append(_number(each["predicted_speedup"]))
         if whole:
-            cells += [_spread(each["speedup_request"]), _spread(each["time_to_first_audio_ms"], 0)]
+            cells += [_spread(each["speedup_request"]), _spread(each["time_to_first_audio_ms"], 0.001)]
         table.add_row(each["name"], *cells, _spread(each["realtime_factor"]))
     console.print(table)
     table = _table("rounds", "window", ["frames", "passes\n/frame", "rounds\n/frame", "codes\n/round", "guarded"])
@@ -148,7 +149,7 @@ def _print_stages(settings: Sequence[Mapping[str, Any]], console: Console) -> No
 def _print_acceptance(result: Mapping[str, Any], console: Console) -> None:
     settings, laws = result["settings"], result["laws"]
     offsets = max(len(each["acceptance_by_offset"]) for each in settings)
-    table = _table("acceptance by draft offset, %", "", [str(at + 1) for at in range(offsets)])
+    table = _table("acceptance by draft, %", "", [str(at + 1) for at in range(offsets)])
     for each in settings:
         found = [_percent(row["rate"]) for row in each["acceptance_by_offset"]]
         if found:
@@ -191,7 +192,7 @@ def _print_host(settings: Sequence[Mapping[str, Any]], console: Console) -> None
     names = ("engine_ms", "heads_ms", "acceptance_ms", "host_ms")
     for each in settings:
         found = each["frame_loop"]
-        table.add_row(each["name"], *(_spread(found[name]) for name in names), _spread(found["host_us_per_round"], 0))
+        table.add_row(each["name"], *(_spread(found[name]) for name in names), _spread(found["host_us_per_round"]))
     console.print(table)
 
 
