@@ -15,6 +15,9 @@ namespace cpspec {
 // What a tensor may hold: one type, or any float type of the interface.
 enum class Holds { any_float, float32, int32, int64 };
 
+// Where REGISTER_TENSORRT_PLUGIN puts a creator. An engine looks for it under the namespace that the layer states.
+constexpr const char* kNamespace = "";
+
 // A tensor of a layer: what it holds, and its sizes. Each size of an output is a size of an input.
 struct SizeOf {
     int input, dimension;
@@ -60,7 +63,7 @@ public:
 
     const char* getPluginName() const noexcept override { return spec_.name; }
     const char* getPluginVersion() const noexcept override { return "1"; }
-    const char* getPluginNamespace() const noexcept override { return "cpspec"; }
+    const char* getPluginNamespace() const noexcept override { return kNamespace; }
 
     int32_t getNbOutputs() const noexcept override { return int32_t(spec_.outputs.size()); }
     int32_t configurePlugin(const nvinfer1::DynamicPluginTensorDesc*, int32_t, const nvinfer1::DynamicPluginTensorDesc*,

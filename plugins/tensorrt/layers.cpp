@@ -107,7 +107,7 @@ public:
     const PluginFieldCollection* getFieldNames() noexcept override { return &no_fields_; }
     const char* getPluginName() const noexcept override { return kSpec.name; }
     const char* getPluginVersion() const noexcept override { return "1"; }
-    const char* getPluginNamespace() const noexcept override { return "cpspec"; }
+    const char* getPluginNamespace() const noexcept override { return kNamespace; }
 
 private:
     PluginFieldCollection no_fields_{0, nullptr};

@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "plugins"
+ALL_ARCHITECTURES = "80 86 87 89 90 100 110 120"
 
 
 @cache

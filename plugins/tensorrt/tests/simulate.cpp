@@ -54,13 +54,15 @@ struct Symbols {
 
 // 0 when the layer ran; otherwise the number of the step that refused. `tensors` are the inputs, then the outputs.
 extern "C" CPSPEC_API int32_t simulate_layer(const char* name, const Tensor* tensors, int32_t inputs, int32_t outputs) {
-    const auto creator = stand_in_registry().find(name);
+    const auto creator = stand_in_registry().find({"", name});
     if (creator == stand_in_registry().end()) return 1;
     const std::vector<Tensor> ins(tensors, tensors + inputs), outs(tensors + inputs, tensors + inputs + outputs);
     std::unique_ptr<IPluginV3> made(creator->second->createPlugin("layer", nullptr, TensorRTPhase::kBUILD));
     auto* core = static_cast<IPluginV3OneCore*>(made->getCapabilityInterface(PluginCapabilityType::kCORE));
     auto* build = static_cast<IPluginV3OneBuild*>(made->getCapabilityInterface(PluginCapabilityType::kBUILD));
     if (std::strcmp(core->getPluginName(), name) != 0 || build->getNbOutputs() != outputs) return 2;
+    // What an engine that is read again looks for.
+    if (stand_in_registry().find({core->getPluginNamespace(), core->getPluginName()}) != creator) return 9;
 
     std::vector<DynamicPluginTensorDesc> all;
     for (int32_t i = 0; i < inputs + outputs; ++i) {

@@ -13,12 +13,12 @@ import pytest
 
 from cpspec_trt.kernels.native_library import ABI_VERSION, OPERATIONS
 from tests.conftest import ROOT
-from tests.plugins.building import make
+from tests.plugins.building import ALL_ARCHITECTURES, make
 from tests.plugins.symbols import ALLOCATING, undefined_symbols
 
 # Of the CUDA runtime, beside launches: nothing here allocates, copies or waits.
 CALLED = {"cudaGetLastError", "cudaGetErrorString", "cudaMemsetAsync"}
-ARCHITECTURES = (80, 86, 87, 89, 90, 100, 110, 120)
+ARCHITECTURES = [int(each) for each in ALL_ARCHITECTURES.split()]
 SOUND = """ptxas info    : Compiling entry function '_ZN6cpspec9draw_rowsEPKfi17cpspec_noise_rowsPl' for 'sm_80'
 ptxas info    : Function properties for _ZN6cpspec9draw_rowsEPKfi17cpspec_noise_rowsPl
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
@@ -33,8 +33,7 @@ def _inspect(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def compiled() -> Path:
-    target = " ".join(map(str, ARCHITECTURES))
-    return make("cuda", ARCHITECTURES=target) / ("cuda-" + target.replace(" ", "-"))
+    return make("cuda", ARCHITECTURES=ALL_ARCHITECTURES) / ("cuda-" + ALL_ARCHITECTURES.replace(" ", "-"))
 
 
 def test_no_kernel_spills_or_exceeds_a_limit_and_the_document_says_what_each_needs(compiled: Path) -> None:
@@ -42,7 +41,7 @@ def test_no_kernel_spills_or_exceeds_a_limit_and_the_document_says_what_each_nee
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n| `") >= 20
     (head,) = [line for line in done.stdout.splitlines() if line.startswith("| kernel |")]
-    assert [int(cell) for cell in re.findall(r"sm_(\d+)", head)] == list(ARCHITECTURES)
+    assert [int(cell) for cell in re.findall(r"sm_(\d+)", head)] == ARCHITECTURES
 
 
 def _objects(compiled: Path) -> list[Path]:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +19,7 @@ import pytest
 
 from cpspec_trt.kernels.philox import Purpose, stream
 from cpspec_trt.kernels.protocol import FilterParameters, FilterRows
-from tests.plugins.building import ROOT, make
+from tests.plugins.building import ALL_ARCHITECTURES, ROOT, make
 from tests.plugins.emulated import Schedule, emulated_kernels
 
 # nvinfer1::DataType
@@ -146,3 +149,21 @@ def test_without_tensorrts_headers_the_build_says_what_is_missing() -> None:
     assert done.stdout.strip() == (
         "the TensorRT adapter is not built: set TENSORRT_ROOT to a folder that has include/NvInferRuntime.h"
     )
+
+
+def test_with_the_headers_the_build_makes_a_library_that_registers_the_layers(tmp_path: Path) -> None:
+    vendor, build = tmp_path / "TensorRT", tmp_path / "build"
+    shutil.copytree(ROOT / "plugins" / "tensorrt" / "tests" / "stand_in", vendor / "include")
+    (vendor / "lib").mkdir()
+    nvinfer = vendor / "lib" / "libnvinfer.so"
+    subprocess.run(["g++", "-shared", "-x", "c++", "/dev/null", "-o", str(nvinfer)], check=True)
+    objects = "cuda-" + ALL_ARCHITECTURES.replace(" ", "-")
+    shutil.copytree(make("cuda", ARCHITECTURES=ALL_ARCHITECTURES) / objects, build / objects)
+    settings = [f"BUILD={build}", f"TENSORRT_ROOT={vendor}", f"ARCHITECTURES={ALL_ARCHITECTURES}"]
+    command = ["make", "-C", str(ROOT / "plugins"), *settings, f"PYTHON={sys.executable}", "tensorrt"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ctypes.CDLL(str(nvinfer), mode=ctypes.RTLD_GLOBAL)
+    library = ctypes.CDLL(str(build / objects / "libcpspec_tensorrt.so"))  # registers its layers as it is loaded
+    library.cpspec_implementation.restype = ctypes.c_char_p
+    assert library.cpspec_implementation() == b"cuda"

@@ -7,8 +7,13 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
+#ifdef __CUDACC__
+#include <cuda_runtime_api.h>
+#else
 using cudaStream_t = void*;
+#endif
 
 namespace nvinfer1 {
 
@@ -80,8 +85,9 @@ public:
                                     IExprBuilder&) noexcept = 0;
     virtual bool supportsFormatCombination(int32_t, const DynamicPluginTensorDesc*, int32_t, int32_t) noexcept = 0;
     virtual int32_t getNbOutputs() const noexcept = 0;
-    virtual size_t getWorkspaceSize(const DynamicPluginTensorDesc*, int32_t, const DynamicPluginTensorDesc*,
-                                    int32_t) const noexcept {
+    // Names parameters that it does not use, as the vendor's headers do.
+    virtual size_t getWorkspaceSize(const DynamicPluginTensorDesc* inputs, int32_t input_count,
+                                    const DynamicPluginTensorDesc* outputs, int32_t output_count) const noexcept {
         return 0;
     }
 };
@@ -104,14 +110,15 @@ public:
     virtual const char* getPluginNamespace() const noexcept = 0;
 };
 
-inline std::map<std::string, IPluginCreatorV3One*>& stand_in_registry() {
-    static std::map<std::string, IPluginCreatorV3One*> creators;
+// By namespace and name.
+inline std::map<std::pair<std::string, std::string>, IPluginCreatorV3One*>& stand_in_registry() {
+    static std::map<std::pair<std::string, std::string>, IPluginCreatorV3One*> creators;
     return creators;
 }
 
 template <class Creator>
 struct StandInRegistrar {
-    StandInRegistrar() { stand_in_registry()[creator.getPluginName()] = &creator; }
+    StandInRegistrar() { stand_in_registry()[{"", creator.getPluginName()}] = &creator; }
     Creator creator;
 };
 
