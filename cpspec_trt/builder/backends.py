@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cpspec_trt.builder.flavour import FLAVOURS, FULL, gpu_compute_capability
 from cpspec_trt.builder.onnxruntime import BACKEND as ONNXRUNTIME
-from cpspec_trt.errors import UsageError
+from cpspec_trt.errors import EngineError, UsageError
 
 AUTO = "auto"
 BACKENDS = (AUTO, ONNXRUNTIME, *FLAVOURS)
 
 
-def choose_backend(name: str, origin: str = "--backend") -> str:
-    """The backend that will build.
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The backend that will build, and what its user should know about the choice, one sentence each."""
+
+    backend: str
+    notes: tuple[str, ...] = ()
+
+
+def choose_backend(name: str, origin: str = "--backend") -> Chosen:
+    """The backend that will build; of TensorRT, module and version are looked at here, not after an export.
 
     Args:
-        name: one of ``BACKENDS``; auto takes TensorRT where it could run, else ONNX Runtime.
+        name: one of ``BACKENDS``; auto takes TensorRT where it could run, else ONNX Runtime. A TensorRT that is there
+            and too old or broken is a note.
         origin: where the name was given, for messages.
 
     Raises:
@@ -23,11 +34,17 @@ def choose_backend(name: str, origin: str = "--backend") -> str:
     """
     if name not in BACKENDS:
         raise UsageError(f"{origin} {name!r}: is unknown; use one of {', '.join(BACKENDS)}")
-    if name == AUTO:
-        return FULL.backend if tensorrt_could_run() else ONNXRUNTIME
     if name in FLAVOURS:
-        FLAVOURS[name].check_usable(origin)
-    return name
+        FLAVOURS[name].load(origin)
+    if name != AUTO:
+        return Chosen(name)
+    if not tensorrt_could_run():
+        return Chosen(ONNXRUNTIME)
+    try:
+        FULL.load()
+    except EngineError as fault:
+        return Chosen(ONNXRUNTIME, (f"engines are built with {ONNXRUNTIME}, since {fault}",))
+    return Chosen(FULL.backend)
 
 
 def tensorrt_could_run() -> bool:

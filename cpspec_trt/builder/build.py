@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cpspec_trt.builder import onnxruntime as embedded
@@ -39,6 +39,7 @@ from cpspec_trt.files.placement import (
     check_replaceable,
     keep_foreign_files,
     place,
+    unmade_by_failure,
     written_to,
 )
 from cpspec_trt.graphs.export import directories_of, export_checkpoint
@@ -93,18 +94,10 @@ def build_engine(
             here.
         UnsupportedError: another system's export.
     """
-    settings = choose_settings(backend, options)
-    return build_exported(read_export(onnx_dir), engine_dir, limits, settings, link_weights=link_weights)
-
-
-def choose_settings(backend: str, options: EngineOptions | None = None) -> Settings:
-    """What the backend is to do, all decided. See ``choose_backend`` and ``check_options``.
-
-    Raises:
-        UsageError: an unknown backend, or an option it cannot honour.
-        EngineError: that flavour of TensorRT cannot build on this machine.
-    """
-    return check_options(options or EngineOptions(), choose_backend(backend))
+    chosen = choose_backend(backend)
+    settings = check_options(options or EngineOptions(), chosen.backend)
+    built = build_exported(read_export(onnx_dir), engine_dir, limits, settings, link_weights=link_weights)
+    return replace(built, notes=(*chosen.notes, *built.notes))
 
 
 def build_exported(
@@ -116,13 +109,25 @@ def build_exported(
     link_weights: bool,
     listener: BuildListener | None = None,
 ) -> BuiltEngine:
-    """As ``build_engine``, for an export that was read already and settings of ``choose_settings``.
+    """As ``build_engine``, for an export that was read already and settings of ``check_options``.
 
     ``listener`` hears of TensorRT's phases.
     """
+    _check_settings(settings)
+    return _build(exported, engine_dir, limits, settings, link_weights, listener)
+
+
+def _build(
+    exported: ExportedComponent,
+    engine_dir: Path,
+    limits: BuildLimits,
+    settings: Settings,
+    link_weights: bool,
+    listener: BuildListener | None,
+) -> BuiltEngine:
     build_plan = plan(exported.config, exported.inputs, limits, static_capacity=settings.static_capacity)
     target = engine_directory(engine_dir, build_plan.component)
-    with written_to(target, "engine"):
+    with written_to(target, "engine"), unmade_by_failure(target.parent):
         check_replaceable(target, ENGINE)
         check_apart(exported.directory, target)
         with atomic_directory(target) as directory:
@@ -150,7 +155,7 @@ def build_checkpoint(
         backend: see ``backends.choose_backend``.
         onnx_dir: where the export goes and stays; None exports to a temporary directory beside the
             engines, whose weights become the engines' without a copy.
-        progress: called with one line per step.
+        progress: called with one line per step, and with what there is to know about the choice of ``auto``.
         options: as for ``build_engine``.
         listener: hears of TensorRT's phases.
 
@@ -158,23 +163,38 @@ def build_checkpoint(
         CheckpointError: the checkpoint is incomplete or damaged.
         UsageError, EngineError, UnsupportedError: as ``build_engine``.
     """
-    settings = choose_settings(backend, options)
+    chosen = choose_backend(backend)
+    settings = check_options(options or EngineOptions(), chosen.backend)
+    for note in chosen.notes:
+        progress(f"note: {note}")
     plan_checkpoint(checkpoint, limits, static_capacity=settings.static_capacity)
     _check_places(directories_of(open_checkpoint(checkpoint)), engine_root, onnx_dir)
+    _check_settings(settings)
 
     def build_all(exported: Mapping[str, Path], link_weights: bool) -> list[BuiltEngine]:
         built = []
         for component, source in exported.items():
             progress(f"building {component}")
-            engine, found = engine_root / component, read_export(source)
-            sizes = limits[component]
-            built.append(build_exported(found, engine, sizes, settings, link_weights=link_weights, listener=listener))
+            target, sizes = engine_root / component, limits[component]
+            built.append(_build(read_export(source), target, sizes, settings, link_weights, listener))
         return built
 
     if onnx_dir is not None:
         return build_all(export_checkpoint(checkpoint, onnx_dir, progress=progress), False)
-    with written_to(engine_root, "engines"), scratch_directory(engine_root / "onnx") as scratch:
+    with (
+        written_to(engine_root, "engines"),
+        unmade_by_failure(engine_root),
+        scratch_directory(engine_root / "onnx") as scratch,
+    ):
         return build_all(export_checkpoint(checkpoint, scratch, progress=progress, shown=engine_root), True)
+
+
+def _check_settings(settings: Settings) -> None:
+    """What TensorRT would refuse only once its graph is there."""
+    if isinstance(settings, EngineSettings):
+        from cpspec_trt.builder import tensorrt  # with the lowering, which the other backend does without
+
+        tensorrt.check_settings(settings)
 
 
 def _check_places(directories: Mapping[str, str], engine_root: Path, onnx_dir: Path | None) -> None:

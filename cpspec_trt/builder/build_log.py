@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
 from cpspec_trt.builder.flavour import Flavour
 from cpspec_trt.errors import EngineError
+from cpspec_trt.files.atomic import is_special
 
 _SHOWN = 5  # errors that a message repeats; the first ones name the cause, later ones follow from them
 # TensorRT asks the GPU for its state after every error. Where it builds without one, the answer is no news.
@@ -75,3 +79,33 @@ def _logger(trt: Any, take: Any, verbose: bool) -> Any:
                 take(severity.name, line)
 
     return Logger()
+
+
+@contextmanager
+def opened_log(path: Path | None) -> Iterator[TextIO | None]:
+    """A log file to append to: the components of a checkpoint share one.
+
+    Raises:
+        EngineError: it cannot be written.
+    """
+    try:
+        stream = nullcontext() if path is None else path.open("a", encoding="utf-8")
+    except OSError as fault:
+        raise EngineError(f"--buildLog {path}: cannot be written: {fault.strerror}; choose another file") from None
+    with stream as opened:
+        yield opened
+
+
+def check_log(path: Path | None) -> None:
+    """Find out whether ``opened_log`` can open a file; one that was not there is not left behind.
+
+    Raises:
+        EngineError: as ``opened_log``.
+    """
+    if path is None or is_special(path):  # a pipe would wait for its reader
+        return
+    is_new = not path.exists()
+    with opened_log(path):
+        pass
+    if is_new:
+        path.unlink()

@@ -10,6 +10,7 @@ from typing import Any
 
 from cpspec_trt.devices.cuda import probe
 from cpspec_trt.errors import EngineError
+from cpspec_trt.files.rebuild import ONNXRUNTIME as _EMBEDDED
 
 _OLDEST_FULL = (10, 15)
 
@@ -44,33 +45,35 @@ class Flavour:
         if not self.is_installed():
             raise EngineError(
                 f"{origin} {self.backend}: the Python module {self.module} is not installed; "
-                f"pip install 'cpspec-trt[{self.backend}]'"
+                f"pip install 'cpspec-trt[{self.backend}]', or use --backend {_EMBEDDED}"
             )
         if self.needs_gpu and isinstance(missing := probe(), str):
             raise EngineError(
                 f"{origin} {self.backend}: builds on the GPU that will run the engine, but {missing}; "
-                f"or use --backend {RTX.backend}, which builds without a GPU"
+                f"or use --backend {RTX.backend} or {_EMBEDDED}, which build without a GPU"
             )
 
-    def load(self) -> Any:
-        """The module.
+    def load(self, origin: str = "--backend") -> Any:
+        """The module; ``origin`` as for ``check_usable``.
 
         Raises:
             EngineError: it cannot be used here, or is older than what this package was written for.
         """
-        self.check_usable()
+        self.check_usable(origin)
         try:
             module = importlib.import_module(self.module)
         except (ImportError, OSError) as fault:  # a shared library that the module needs is missing or of another CUDA
             reason = " ".join(str(fault).split())
             raise EngineError(
-                f"--backend {self.backend}: {self.module} cannot be imported: {reason}; install it again"
+                f"{origin} {self.backend}: {self.module} cannot be imported: {reason}; install it again, "
+                f"or use --backend {_EMBEDDED}"
             ) from fault
         version = tuple(int(part) for part in module.__version__.split(".")[:2])
         if self.needs_gpu and version < _OLDEST_FULL:
             raise EngineError(
-                f"--backend {self.backend}: TensorRT {module.__version__} is installed, and this package needs "
-                f"{'.'.join(map(str, _OLDEST_FULL))} or newer; pip install --upgrade 'cpspec-trt[{self.backend}]'"
+                f"{origin} {self.backend}: TensorRT {module.__version__} is installed, and this package needs "
+                f"{'.'.join(map(str, _OLDEST_FULL))} or newer; pip install --upgrade 'cpspec-trt[{self.backend}]', "
+                f"or use --backend {_EMBEDDED}"
             )
         return module
 

@@ -7,20 +7,19 @@ lowering and not here. An engine is never opened here: that takes a driver, whic
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import onnx
 
-from cpspec_trt.builder.build_log import BuildLog
+from cpspec_trt.builder.build_log import BuildLog, check_log, opened_log
 from cpspec_trt.builder.build_progress import BuildListener, Interrupts, SilentListener, monitor
 from cpspec_trt.builder.engine_options import EngineSettings, known_targets
 from cpspec_trt.builder.exported import ExportedComponent, tensors_of
 from cpspec_trt.builder.profiles import CODE2WAV, BuildPlan
-from cpspec_trt.builder.timing_cache import keep_timing_cache, use_timing_cache
+from cpspec_trt.builder.timing_cache import check_place, keep_timing_cache, use_timing_cache
 from cpspec_trt.errors import EngineError
 from cpspec_trt.files.atomic import scratch_directory
 from cpspec_trt.files.manifest import PORTABLE, BuildFacts, Profile, TensorInfo
@@ -60,6 +59,22 @@ class _Lowered:
     rounded: Rounded
 
 
+def check_settings(settings: EngineSettings) -> None:
+    """Find out what would stop a build only once its graph is there: the flavour, the log's place, the timing cache.
+
+    Raises:
+        EngineError: the flavour cannot build here, the log or the timing cache cannot be written, or TensorRT refuses
+            the timing cache.
+    """
+    trt = settings.flavour.load()
+    check_log(settings.build_log)
+    if settings.timing_cache is not None:
+        check_place(settings.timing_cache)
+        with BuildLog(trt, settings.flavour, "--timingCache") as log:
+            builder = trt.Builder(log.logger)
+            use_timing_cache(builder.create_builder_config(), settings.timing_cache, log)
+
+
 def write_engine(
     exported: ExportedComponent,
     build_plan: BuildPlan,
@@ -85,7 +100,7 @@ def write_engine(
     trt = settings.flavour.load()
     path = directory / ("code2wav.engine" if build_plan.component == CODE2WAV else "llm.engine")
     with (
-        _opened(settings.build_log) as stream,
+        opened_log(settings.build_log) as stream,
         BuildLog(trt, settings.flavour, build_plan.component, stream) as log,
         scratch_directory(directory / "lowered") as scratch,
     ):
@@ -265,18 +280,3 @@ def _facts(trt: Any, settings: EngineSettings) -> BuildFacts:
         version_compatible=settings.version_compatible,
         hardware_compatible=settings.hardware_compatible,
     )
-
-
-@contextmanager
-def _opened(path: Path | None) -> Iterator[TextIO | None]:
-    """A log file to append to: the components of a checkpoint share one.
-
-    Raises:
-        EngineError: it cannot be written.
-    """
-    try:
-        stream = nullcontext() if path is None else path.open("a", encoding="utf-8")
-    except OSError as fault:
-        raise EngineError(f"--buildLog {path}: cannot be written: {fault.strerror}; choose another file") from None
-    with stream as opened:
-        yield opened

@@ -7,7 +7,7 @@ from typing import Any
 
 from cpspec_trt.builder.build_log import BuildLog
 from cpspec_trt.errors import EngineError
-from cpspec_trt.files.atomic import atomic_file
+from cpspec_trt.files.atomic import atomic_file, check_writable
 
 
 def use_timing_cache(config: Any, path: Path, log: BuildLog) -> None:
@@ -25,6 +25,18 @@ def use_timing_cache(config: Any, path: Path, log: BuildLog) -> None:
         raise log.failure(f"cannot use the timing cache {path} (made elsewhere? remove it or choose another file)")
 
 
+def check_place(path: Path) -> None:
+    """Find out whether ``keep_timing_cache`` can write ``path``.
+
+    Raises:
+        EngineError: as ``keep_timing_cache``.
+    """
+    try:
+        check_writable(path)
+    except OSError as fault:
+        raise _unwritable(path, fault) from None
+
+
 def keep_timing_cache(config: Any, path: Path) -> None:
     """Write the times a build knows now, old and new, in one step.
 
@@ -35,4 +47,8 @@ def keep_timing_cache(config: Any, path: Path) -> None:
         with atomic_file(path) as temporary:
             temporary.write_bytes(memoryview(config.get_timing_cache().serialize()))
     except OSError as fault:
-        raise EngineError(f"timing cache {path}: cannot be written: {fault.strerror}; choose another file") from None
+        raise _unwritable(path, fault) from None
+
+
+def _unwritable(path: Path, fault: OSError) -> EngineError:
+    return EngineError(f"timing cache {path}: cannot be written: {fault.strerror}; choose another file")

@@ -106,7 +106,10 @@ def _choice(preset: Preset, options: BuildOptions) -> _Choice:
         backend = AUTO
         if preset.backend is not None:
             backend, origin = preset.backend, f"--config {options.preset}: backend"
-    chosen, given = choose_backend(backend, origin), options.engine_options()
+    choice, given = choose_backend(backend, origin), options.engine_options()
+    for note in choice.notes:
+        click.echo(f"note: {note}", err=True)
+    chosen = choice.backend
     kept = {} if chosen == ONNXRUNTIME else preset.engine_options()
     kept = {name: value for name, value in kept.items() if name not in given}
     origins = tuple((name, f"--config {options.preset}: tensorrt.{name}") for name in kept)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,3 +131,16 @@ def written_to(directory: Path, what: str) -> Iterator[None]:
         raise EngineError(
             f"{directory}: the {what} cannot be written: {reason}; check the place and its space"
         ) from fault
+
+
+@contextmanager
+def unmade_by_failure(directory: Path) -> Iterator[None]:
+    """Take back the empty directories that the block made on the way to ``directory``, itself included, if it fails."""
+    absent = [path for path in (directory, *directory.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for path in absent:
+            with suppress(OSError):  # it was not made, or holds something
+                path.rmdir()
+        raise

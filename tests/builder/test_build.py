@@ -248,6 +248,21 @@ def test_a_checkpoint_that_is_none_leaves_no_engines(tmp_path: Path) -> None:
     assert not (tmp_path / "engines").exists()
 
 
+def test_a_build_that_fails_leaves_no_directory_it_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise EngineError("out of luck")
+
+    monkeypatch.setattr("cpspec_trt.builder.onnxruntime._check_loads", fail)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(EngineError, match="out of luck"):
+        build_checkpoint(DEMO, tmp_path / "a" / "engines", dict.fromkeys(COMPONENTS, BuildLimits()))
+    assert sorted(tmp_path.iterdir()) == before
+    source = tiny_exports.write_talker(tmp_path / "onnx")
+    with pytest.raises(EngineError, match="out of luck"):
+        build_engine(source, tmp_path / "b" / "talker", LIMITS)
+    assert sorted(tmp_path.iterdir()) == [source]
+
+
 def test_a_qwen3_omni_checkpoint_becomes_four_engines(tmp_path: Path) -> None:
     limits = BuildLimits(max_input_len=32, max_kv_cache_capacity=64)
     built = build_checkpoint(PRETRAINED, tmp_path, dict.fromkeys(COMPONENTS, limits))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 from typing import Any
 
+import pytest
 import tensorrt_rtx as trt
 
-from cpspec_trt.builder.build_log import BuildLog
+from cpspec_trt.builder.build_log import BuildLog, check_log
 from cpspec_trt.builder.flavour import FULL, RTX, Flavour
+from cpspec_trt.errors import EngineError
 
 ERROR, INFO, WARNING = trt.ILogger.ERROR, trt.ILogger.INFO, trt.ILogger.WARNING
 NO_DRIVER = (
@@ -59,3 +63,23 @@ def test_the_library_itself_takes_the_logger() -> None:
         config.builder_optimization_level = -1
     assert "talker ERROR IBuilderConfig::setBuilderOptimizationLevel" in stream.getvalue()
     assert "Parameter check failed" in str(log.failure("refuses"))
+
+
+def test_a_log_that_can_be_opened_is_left_as_it_was(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("line\n")
+    for path in (old, new, None):
+        check_log(path)
+    assert old.read_text() == "line\n"
+    assert list(tmp_path.iterdir()) == [old]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    check_log(tmp_path / "pipe")  # opening it would block: nobody reads
+
+
+@pytest.mark.parametrize(("place", "reason"), [("", "Is a directory"), ("none/log", "No such file or directory")])
+def test_a_log_that_cannot_be_written_is_named(tmp_path: Path, place: str, reason: str) -> None:
+    with pytest.raises(EngineError, match=rf"--buildLog {tmp_path / place}: cannot be written: {reason}; choose"):
+        check_log(tmp_path / place)

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from cpspec_trt.builder import flavour, tensorrt
-from cpspec_trt.builder.build import build_engine
+from cpspec_trt.builder.build import build_checkpoint, build_engine
 from cpspec_trt.builder.build_log import BuildLog
 from cpspec_trt.builder.engine_options import EngineOptions, EngineSettings
-from cpspec_trt.builder.profiles import BuildLimits
+from cpspec_trt.builder.profiles import COMPONENTS, BuildLimits
 from cpspec_trt.devices import cuda
-from cpspec_trt.errors import EngineError, UsageError
+from cpspec_trt.errors import CheckpointError, EngineError, UsageError
 from tests.builder import tiny_exports
+from tests.conftest import DEMO_CHECKPOINT
 from tests.simulation.simulation import simulated
+from tests.simulation.tensorrt_builder import IBuilderConfig
 
 LIMITS = BuildLimits(max_input_len=64, max_batch_size=2, max_kv_cache_capacity=128)
 
@@ -89,3 +91,59 @@ def test_nothing_of_tensorrt_is_made_without_a_gpu(tmp_path: Path, machine: dict
         with pytest.raises(EngineError, match=r"--backend tensorrt: builds on the GPU .*or use --backend tensorrt-rtx"):
             build_engine(source, tmp_path / "engine", LIMITS, "tensorrt")
         assert build_engine(source, tmp_path / "engine", LIMITS, "auto").manifest.backend == "onnxruntime"
+
+
+OLD = "10.13.3.9"  # of JetPack
+
+
+def test_a_tensorrt_that_is_too_old_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with (
+        simulated(tensorrt_version=OLD),
+        pytest.raises(EngineError, match=r"TensorRT 10\.13\.3\.9 is installed.*or use --backend onnxruntime"),
+    ):
+        build_checkpoint(tmp_path / "absent", tmp_path / "engines", {}, "tensorrt")
+
+
+def test_auto_says_that_a_tensorrt_too_old_was_left_out(tmp_path: Path) -> None:
+    source = tiny_exports.write_code_predictor(tmp_path / "onnx")
+    lines: list[str] = []
+    with simulated(tensorrt_version=OLD):
+        built = build_engine(source, tmp_path / "engine", LIMITS)
+        with pytest.raises(CheckpointError):
+            build_checkpoint(tmp_path / "absent", tmp_path / "engines", {}, progress=lines.append)
+    assert built.manifest.backend == "onnxruntime"
+    assert built.notes[0].startswith("engines are built with onnxruntime, since --backend tensorrt: TensorRT 10.13.3.9")
+    assert lines == [f"note: {built.notes[0]}"]
+
+
+def _refused_timing_cache(monkeypatch: pytest.MonkeyPatch, path: Path) -> EngineOptions:
+    path.write_bytes(b"of another GPU")
+    monkeypatch.setattr(IBuilderConfig, "set_timing_cache", lambda config, cache, ignore_mismatch: False)
+    return EngineOptions(timing_cache=path)
+
+
+@pytest.mark.parametrize("fault", ["log", "timing cache in a file", "timing cache that is refused"])
+def test_a_log_or_a_timing_cache_that_cannot_be_used_is_found_before_the_export(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    (tmp_path / "file").write_text("x")
+    options, message = {
+        "log": (EngineOptions(build_log=tmp_path / "file" / "log"), "--buildLog .*log: cannot be written: Not a dir"),
+        "timing cache in a file": (
+            EngineOptions(timing_cache=tmp_path / "file" / "times"),
+            "timing cache .*times: cannot be written: Not a directory",
+        ),
+        "timing cache that is refused": (
+            _refused_timing_cache(monkeypatch, tmp_path / "times"),
+            r"--timingCache: tensorrt cannot use the timing cache .*times \(made elsewhere",
+        ),
+    }[fault]
+    before = sorted(tmp_path.iterdir())
+    lines: list[str] = []
+    limits = dict.fromkeys(COMPONENTS, BuildLimits())
+    with simulated(), pytest.raises(EngineError, match=message):
+        build_checkpoint(
+            DEMO_CHECKPOINT, tmp_path / "engines", limits, "tensorrt", progress=lines.append, options=options
+        )
+    assert lines == []
+    assert sorted(tmp_path.iterdir()) == before

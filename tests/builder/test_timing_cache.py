@@ -11,7 +11,7 @@ import tensorrt_rtx as trt
 
 from cpspec_trt.builder.build_log import BuildLog
 from cpspec_trt.builder.flavour import FULL
-from cpspec_trt.builder.timing_cache import keep_timing_cache, use_timing_cache
+from cpspec_trt.builder.timing_cache import check_place, keep_timing_cache, use_timing_cache
 from cpspec_trt.errors import EngineError
 
 
@@ -66,3 +66,12 @@ def test_a_place_that_cannot_be_used_is_named(tmp_path: Path, log: BuildLog) -> 
     (tmp_path / "file").write_text("x")
     with pytest.raises(EngineError, match=r"file/times: cannot be written: Not a directory"):
         keep_timing_cache(Config(log), tmp_path / "file" / "times")
+    with pytest.raises(EngineError, match=r"file/times: cannot be written: Not a directory"):
+        check_place(tmp_path / "file" / "times")
+
+
+def test_looking_at_a_place_changes_no_file(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"times")
+    for name in ("old", "new"):
+        check_place(tmp_path / name)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("old", b"times")]

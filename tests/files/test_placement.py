@@ -17,6 +17,7 @@ from cpspec_trt.files.placement import (
     check_replaceable,
     keep_foreign_files,
     place,
+    unmade_by_failure,
     written_to,
 )
 
@@ -155,3 +156,27 @@ def test_an_error_of_the_system_names_the_directory_and_not_a_temporary(tmp_path
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / ".talker.0a1b.part" / "llm.onnx"))
     message = f"{tmp_path}/talker: the engine cannot be written: No space left on device; check the place and its space"
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_directories_that_a_failed_block_made_are_taken_back_if_they_are_empty(tmp_path: Path, kept: bool) -> None:
+    def fail(directory: Path) -> None:
+        directory.mkdir(parents=True)
+        if kept:
+            (directory.parent / "file").write_text("of somebody else")
+        raise KeyboardInterrupt
+
+    (tmp_path / "there").mkdir()
+    with pytest.raises(KeyboardInterrupt), unmade_by_failure(tmp_path / "there" / "a" / "b"):
+        fail(tmp_path / "there" / "a" / "b")
+    expected = ["there", "there/a", "there/a/file"] if kept else ["there"]
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == expected
+
+
+def test_what_was_there_before_and_what_a_block_made_that_succeeds_stays(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(EngineError), unmade_by_failure(tmp_path / "there"):
+        raise EngineError("no")
+    with unmade_by_failure(tmp_path / "new"):
+        (tmp_path / "new").mkdir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "there"]
