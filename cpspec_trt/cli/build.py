@@ -105,7 +105,7 @@ def main(
         from cpspec_trt.cli.measuring import measure_engine
 
         others = (onnx_dir, checkpoint, preset, backend, dry_run, verify, debug, *sizes_and_options.values())
-        measure_engine(engine_dir, alone=not any(others))
+        measure_engine(engine_dir, alone=all(value is None or value is False for value in others))
         return
     given = {name: value for name, value in sizes_and_options.items() if value is not None and value is not False}
     run_build(BuildOptions(onnx_dir, engine_dir, checkpoint, preset, backend, given, dry_run, verify, debug))

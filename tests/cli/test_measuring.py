@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from cpspec_trt import TTS
 from cpspec_trt.api.costs import measure_pass_costs
+from cpspec_trt.cli.build import main as build
 from cpspec_trt.cli.measuring import measure_engine
 from cpspec_trt.errors import EngineError, UsageError
 from cpspec_trt.files.pass_costs import PASS_COSTS_FILE, read_pass_costs
@@ -67,6 +69,13 @@ def test_times_measured_for_coupled_are_none_that_rejection_may_use(engines: Pat
         tts.speak("hello world", speaker="ryan", max_frames=2, speculate="auto", rule="coupled")
         with pytest.raises(EngineError, match="rule rejection needs stored pass costs"):
             tts.speak("hello world", speaker="ryan", max_frames=2, speculate="auto")
+
+
+@pytest.mark.parametrize("flag", ["--maxVerifyRows=0", "--optInputLen=0", "--optimizationLevel=0", "--dryRun"])
+def test_a_flag_beside_it_is_refused_whatever_its_value(tmp_path: Path, flag: str) -> None:
+    done = CliRunner().invoke(build, ["--measureCosts", "--engineDir", str(tmp_path), flag])
+    assert done.exit_code == 2
+    assert "--measureCosts times an engine that exists: give it --engineDir only" in done.output
 
 
 def test_every_rule_and_tree_reaches_the_rounds_and_the_record(engines: Path) -> None:
