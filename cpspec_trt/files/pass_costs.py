@@ -60,7 +60,7 @@ def read_pass_costs(directory: Path) -> PassCosts | None:
         return None
     content = read_json(path, EngineError, "pass costs")
     rows, seconds, head = content.get("rows"), content.get("seconds"), content.get("head_seconds", 0.0)
-    if not isinstance(rows, list) or not rows or rows[0] != 1 or sorted(set(rows)) != rows:
+    if not isinstance(rows, list) or not all(map(_is_whole, rows)) or rows[:1] != [1] or sorted(set(rows)) != rows:
         raise EngineError(f"{path}: 'rows' must be rising whole numbers that begin with 1; {_REMEDY}")
     if not isinstance(seconds, list) or len(seconds) != len(rows) or not all(map(_is_time, [*seconds, head])):
         raise EngineError(f"{path}: 'seconds' and 'head_seconds' must be times above 0, one per entry; {_REMEDY}")
@@ -69,3 +69,7 @@ def read_pass_costs(directory: Path) -> PassCosts | None:
 
 def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -21,7 +21,7 @@ from cpspec_trt.speculation.policy import Widths
 from cpspec_trt.speculation.round import Outcome
 from cpspec_trt.speculation.tree import tree_rows
 
-GIVE_UP_AFTER = 24  # rounds in a row in which no draft stood
+GIVE_UP_AFTER = 24  # rounds in a row in which no draft stood, in any row of the batch
 PROBE_EVERY = 60  # passes between two rounds that draft all the same: less than 2 %
 REPLAN_EVERY = 16  # rounds
 _PRIOR = 0.5  # acceptance of an offset before anything was seen
@@ -86,10 +86,11 @@ class AdaptivePolicy:
     def observe(self, last: I64, widths: Widths, outcome: Outcome) -> None:
         """See ``Policy.observe``. Rounds of rows that drafted nothing teach nothing."""
         drafted = outcome.proposed > 0
+        if drafted.any():
+            self._misses = 0 if outcome.accepted[drafted].any() else self._misses + 1
         for m, proposed, accepted in zip(
             last[drafted].tolist(), outcome.proposed[drafted].tolist(), outcome.accepted[drafted].tolist(), strict=True
         ):
-            self._misses = 0 if accepted else self._misses + 1
             for offset in range(min(accepted + 1, proposed)):
                 self._counts[0, m, offset, widths[offset]] += 1
                 self._counts[1, m, offset, widths[offset]] += offset < accepted

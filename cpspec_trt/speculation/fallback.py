@@ -28,6 +28,11 @@ def resolve(drafting: Drafting, groups: int, codebook: int, max_rows: int, rebui
         return SpeculationStatus(0, 0)
     if codebook > MAX_CODEBOOK:
         reason = f"the codebook has {codebook} codes, the kernels take at most {MAX_CODEBOOK}"
+    elif drafting.tree is not None and drafting.rows > max_rows:
+        raise EngineError(
+            f"a tree of widths {','.join(map(str, drafting.widths))} has {drafting.rows} rows, the engine's generation "
+            f"profile accepts {max_rows} new positions; rebuild it with {rebuild}"
+        )
     elif max_rows < requested:
         reason = (
             f"the engine's generation profile accepts {max_rows} new positions, the verify window is {requested}; "
@@ -35,10 +40,5 @@ def resolve(drafting: Drafting, groups: int, codebook: int, max_rows: int, rebui
         )
     elif groups - 1 < MIN_DEPTHS:
         reason = f"a frame has {groups - 1} RVQ depth to predict, which leaves nothing to draft"
-    elif drafting.rows > max_rows:
-        raise EngineError(
-            f"a tree of widths {','.join(map(str, drafting.widths))} has {drafting.rows} rows, the engine's generation "
-            f"profile accepts {max_rows} new positions; rebuild it with {rebuild}"
-        )
     effective, rule = 0 if reason else requested, drafting.rule.name
     return SpeculationStatus(requested, effective, reason, widths=drafting.tree, rule=rule, adaptive=drafting.adaptive)

@@ -70,6 +70,20 @@ def test_a_policy_gives_up_after_rounds_without_an_acceptance_and_probes_less_th
     assert policy.probes >= sum(behind)
 
 
+@pytest.mark.parametrize("stands", [0, 39])
+def test_a_round_of_a_batch_in_which_one_draft_stood_is_not_one_without(stands: int) -> None:
+    policy, batch = AdaptivePolicy(GROUPS, chains(2), FLAT), 40
+    last, accepted = np.ones(batch, np.int64), np.zeros(batch, np.int64)
+    accepted[stands] = 1
+    for accepts in (accepted, accepted * 0):
+        for _ in range(GIVE_UP_AFTER - 1):
+            policy.observe(last, (1,), Outcome(np.arange(batch), np.ones(batch, np.int64), accepts, accepts + 1))
+            policy._plan = [(1,)] * GROUPS  # whatever the costs say
+            assert policy.choose(last) == (1,)
+    policy.observe(last, (1,), Outcome(np.arange(batch), np.ones(batch, np.int64), accepts, accepts + 1))
+    assert policy.choose(last) == ()
+
+
 def test_a_probe_that_stands_brings_drafting_back() -> None:
     policy = AdaptivePolicy(GROUPS, chains(4), FLAT)
     _rounds(policy, (0.0,) * 3, 300)
