@@ -37,7 +37,7 @@ def answer_file(options: InferOptions) -> int:
     check_targets(options)
     directories = _directories(options)
     log.debug(f"engines: {directories}")
-    omni = Omni.from_directories(directories)
+    omni = Omni.from_directories(directories, options.threads)
     jobs = _prepare(omni, file)
     omni.open()
     status = omni.speculation(wished_drafting(options), options.require_speculation) if options.audio else None

@@ -20,6 +20,8 @@ def check_flags(options: InferOptions) -> None:
     wished_drafting(options)
     if options.require_speculation and options.window == 0:
         raise UsageError("--requireSpeculation needs a verify window; add --cpSpecVerifySize 2 to 8")
+    if options.threads is not None and options.threads < 1:
+        raise UsageError(f"--threads is {options.threads}; give a whole number of at least 1")
     _refuse_shared_places(options)
 
 

@@ -28,6 +28,7 @@ class InferOptions:
     fail_on_length: bool
     strict: bool
     warmup: int
+    threads: int | None
     dump_profile: bool
     profile_file: Path | None
     dump_output: bool

@@ -33,7 +33,7 @@ def speak_file(options: InferOptions) -> int:
     check_targets(options)
     directories = locate(options.talker, options.code2wav, audio=options.audio_dir is not None)
     log.debug(f"engines: {directories}")
-    tts = TTS.from_directories(directories, options.tokenizer)
+    tts = TTS.from_directories(directories, options.tokenizer, options.threads)
     jobs = _prepare(tts, file)
     status = tts.speculation(wished_drafting(options), options.require_speculation)
     of_jobs = (line for job in jobs for line in job.warnings)

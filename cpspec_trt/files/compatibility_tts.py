@@ -40,6 +40,7 @@ _INFER_FLAGS = (
     Row(INFER, "flag", "--requireSpeculation", "used", "a fallback to the autoregressive loop becomes an error"),
     Row(INFER, "flag", "--failOnLength", "used", "exit 3 when a request ends at its frame cap"),
     Row(INFER, "flag", "--strict", "used", "unknown fields of the request file become errors"),
+    Row(INFER, "flag", "--threads", "used", "CPU threads of one engine pass, default every core", "N"),
 )
 
 _TTS_FILE_FIELDS = (

@@ -145,6 +145,14 @@ def test_where_code2wav_lies_means_nothing_without_a_place_for_sound(tmp_path: P
     assert "warning: --code2wavEngineDir has no effect without --outputAudioDir" in result.stderr
 
 
+def test_the_number_of_threads_changes_no_code(run: TtsRun) -> None:
+    found = []
+    for threads in (1, 2):
+        assert run(document(), "--threads", threads).returncode == 0
+        found.append(safetensors.numpy.load_file(run.responses[0]["rvq_file"])["rvq_codes"])
+    assert np.array_equal(*found)
+
+
 def test_progress_is_silent_when_stderr_is_no_terminal(run: TtsRun) -> None:
     assert "s of audio" not in run(document()).stderr
 

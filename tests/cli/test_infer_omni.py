@@ -179,6 +179,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(run: OmniRun, content: Any, pa
         (("--cpSpecVerifySize", "1"), "--cpSpecVerifySize: the verify window is 1"),
         (("--enableAudioOutput",), "--talkerEngineDir is required when --enableAudioOutput is set"),
         (("--warmup", "-1"), "--warmup is -1"),
+        (("--threads", "0"), "--threads is 0; give a whole number of at least 1"),
         (("--maxGenerateLength", "0"), "--maxGenerateLength is 0"),
         (("--tokenizerDir", "x"), "--tokenizerDir: it belongs to Qwen3-TTS"),
         (("--specDecode",), "--specDecode"),
