@@ -23,6 +23,7 @@ from cpspec_trt.builder.build import build_checkpoint  # noqa: E402
 from cpspec_trt.builder.profiles import COMPONENTS, BuildLimits  # noqa: E402
 from cpspec_trt.kernels.protocol import FilterParameters  # noqa: E402
 from scripts.acceptance.controlled import SETS, ControlledPredictor  # noqa: E402
+from scripts.acceptance.expected import every_round  # noqa: E402
 from scripts.acceptance.overlap import OFFSETS, Laws  # noqa: E402
 from scripts.acceptance.recorded import Recording, record  # noqa: E402
 from scripts.acceptance.rounds import HEADER, measure  # noqa: E402
@@ -107,8 +108,21 @@ def _controlled(overlap: float, count: int) -> Iterator[str]:
         f"{count} frames. Marginal baseline: {predictor.marginal_overlap():.2f}. With constant α a round of n drafts\n"
         f"commits (1 − α^(n+1)) / (1 − α) codes: {', '.join(_expected(overlap))} for windows 2, 3, 4, 8.\n"
     )
+    yield from _enumerated(predictor)
     rows = [row.cells() for row in measure(predictor, predictor.heads, *arrays, filters) if row.rule != "greedy"]
     yield from _table(HEADER, rows)
+
+
+def _enumerated(predictor: ControlledPredictor) -> Iterator[str]:
+    yield "Codes of a whole round in expectation, by enumeration of the drafts:\n"
+    rows = []
+    for drafts in (1, 2, 3):
+        pairs = every_round(predictor, drafts)
+        lead = pairs[:, 1] - pairs[:, 0]
+        means = [f"{value:.3f}" for value in pairs.mean(axis=0)]
+        rows.append([str(drafts + 1), str(len(pairs)), *means, f"{lead.min() + 0:.3f}", f"{lead.max():.3f}"])
+    yield from _table(["window", "pairs of laws", "rejection", "block", "least lead of block", "largest lead"], rows)
+    yield "\nAnd counted:\n"
 
 
 def _expected(overlap: float) -> list[str]:

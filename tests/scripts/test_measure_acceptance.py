@@ -7,7 +7,9 @@ import pytest
 
 from cpspec_trt.kernels.protocol import FilterParameters
 from scripts.acceptance.controlled import CODEBOOK, GROUPS, SETS, ControlledPredictor
+from scripts.acceptance.expected import every_round, expected_codes
 from scripts.acceptance.rounds import measure
+from tests.kernels.test_rules_oracle import WORKED
 
 
 @pytest.mark.parametrize("overlap", [0.3, 0.5, 0.7])
@@ -32,3 +34,20 @@ def test_every_combination_is_measured_and_first_drafts_stand_as_often_as_the_la
     passes = {widths: row.statistics.passes for (rule, widths), row in by_name.items() if rule == "coupled"}
     assert passes[2, 2, 2, 2, 2] < passes[1, 1, 1, 1, 1]
     assert all(len(row.cells()) == 6 for row in rows)
+
+
+@pytest.mark.parametrize(("draft", "target", "rejection", "block"), WORKED.values(), ids=WORKED)
+def test_enumerated_rounds_give_the_worked_examples(
+    draft: list[float], target: list[float], rejection: float, block: float
+) -> None:
+    found = expected_codes(np.array([target, target]), np.array([draft, draft]))
+    assert found == pytest.approx((1 + rejection, 1 + block), abs=1e-12)
+
+
+@pytest.mark.parametrize("overlap", [0.3, 0.5, 0.7])
+def test_block_commits_at_least_as_many_codes_as_rejection_for_every_measured_pair_of_laws(overlap: float) -> None:
+    predictor = ControlledPredictor(overlap)
+    for drafts, (rejection, block) in {n: every_round(predictor, n).T for n in (1, 2)}.items():
+        np.testing.assert_allclose(rejection, (1 - overlap ** (drafts + 1)) / (1 - overlap), atol=1e-5)
+        assert (block >= rejection - 1e-12).all()
+        assert ((block > rejection + 1e-3).all()) == (drafts > 1)

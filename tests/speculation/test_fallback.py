@@ -40,7 +40,7 @@ def test_a_tree_that_does_not_fit_is_refused_saying_what_to_build() -> None:
         EngineError, match=r"widths 2,2,2 has 15 rows.*accepts 8 new positions; rebuild it with make it"
     ):
         resolve(drafting, groups=16, codebook=2048, max_rows=8, rebuild="make it")
-    with pytest.raises(EngineError, match="has 15 rows.*accepts 3 new positions"):  # not even the window fits
+    with pytest.raises(EngineError, match=r"has 15 rows.*accepts 3 new positions"):  # not even the window fits
         resolve(drafting, groups=16, codebook=2048, max_rows=3, rebuild="make it")
     status = resolve(drafting, groups=16, codebook=2048, max_rows=15, rebuild="make it")
     assert (status.effective, status.widths, status.adaptive) == (4, (2, 2, 2), False)
