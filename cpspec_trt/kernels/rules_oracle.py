@@ -80,6 +80,7 @@ def accept_block(
         row, guess = verified[active] + slot, drafted[active] + slot
         chosen, proposed = target[row, drafts[guess]], draft[guess, drafts[guess]]
         ratio = np.divide(chosen, proposed, out=np.ones_like(chosen), where=proposed > 0)
+        ratio[joint[active] == 0] = 1  # 0 stays 0, whatever overflows beside it
         joint[active] = np.minimum(joint[active] * ratio, np.float32(1))
         bound = joint[active]
         longer = np.flatnonzero(counts[active] > slot + 1)

@@ -27,8 +27,10 @@ CPSPEC_HD float residual_of(float joint, float target, float draft) {
     return excess > 0.0f ? excess : 0.0f;
 }
 
-// b_i of b_(i-1), p_i(x_i) and q_i(x_i); 0/0 counts as 1.
+// b_i of b_(i-1), p_i(x_i) and q_i(x_i); 0/0 counts as 1. Once 0 it stays 0: a ratio beyond the largest float must not
+// make a number of it again.
 CPSPEC_HD float joint_after(float joint, float target, float draft) {
+    if (!(joint > 0.0f)) return 0.0f;
     const float ratio = draft > 0.0f ? target / draft : 1.0f;
     const float product = joint * ratio;
     return product < 1.0f ? product : 1.0f;

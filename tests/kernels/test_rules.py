@@ -90,6 +90,20 @@ def test_a_slot_may_stand_after_one_that_does_not(kernels: RuleKernels) -> None:
     assert (accepted == 2).all()
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_no_draft_stands_behind_one_that_the_target_excludes_however_rare_it_was(kernels: RuleKernels) -> None:
+    sequences, rarest = 50, np.float32(1e-42)  # 1 / 1e-42 is beyond the largest float
+    counts, last = np.full(sequences, 2), np.zeros(sequences, np.int64)
+    target = np.tile(np.array([[0, 0.5, 0.5], [0, 1, 0], [1, 0, 0]], np.float32), (sequences, 1))
+    draft = np.tile(np.array([[1, 0, 0], [1, rarest, 0]], np.float32), (sequences, 1))
+    drafts = np.tile(np.array([0, 1]), sequences)
+    accepted, codes = np.full((2, sequences), -7)
+    seeds, frames = np.arange(sequences, dtype=np.uint64), np.zeros(sequences, np.uint32)
+    kernels.accept_block(target, draft, drafts, counts, last, seeds, frames, accepted, codes)
+    assert not accepted.any()
+    assert set(codes.tolist()) == {1, 2}
+
+
 def test_a_block_residual_is_what_the_accepted_drafts_leave_of_the_target(kernels: RuleKernels) -> None:
     # b_1 = .5 and h_1 = .25 / (.25 + .5). The second draft is impossible, and .5 p - q is above 0 at code 1 alone.
     sequences = 3000
