@@ -33,6 +33,9 @@ def test_the_shell_commands_and_the_programs_run_and_give_speech(tmp_path: Path,
     for block in blocks("sh"):
         if "tensorrt-rtx" not in block or RTX_IS_HERE:
             run(tmp_path, "sh", "-e", "-c", block)
+    samples, rate = soundfile.read(tmp_path / "hello.wav")
+    assert rate == 24_000
+    assert np.sqrt(np.mean(samples**2)) > 1e-4, "silence"
     for name in ("output.json", "answer.json"):
         (response,) = json.loads((tmp_path / name).read_text())["responses"]
         samples, rate = soundfile.read(tmp_path / response["audio_file"])

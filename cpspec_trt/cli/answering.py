@@ -9,7 +9,7 @@ from cpspec_trt.api.omni import Omni, OmniJob
 from cpspec_trt.cli.checks import check_flags, check_targets, wished_drafting
 from cpspec_trt.cli.finished import Finished, Outcome, silent_row, speech_row
 from cpspec_trt.cli.infer_options import InferOptions
-from cpspec_trt.cli.output import announce, log, start_log, warn_about_length
+from cpspec_trt.cli.output import announce, log, start_log, warn_about_length, warn_about_text_length
 from cpspec_trt.errors import CpspecError, InputFileError, RequestError, UsageError
 from cpspec_trt.files.omni_requests import OmniRequest, OmniRequestFile, read_omni_requests
 from cpspec_trt.files.omni_results import OUTPUT_INDENT, OmniResponseRecord
@@ -33,7 +33,7 @@ def answer_file(options: InferOptions) -> int:
     """
     start_log(options.debug)
     _check_flags(options)
-    file = read_omni_requests(options.input_file, options.strict, options.batch_size, options.max_generate_length)
+    file = read_omni_requests(options.requests, options.strict, options.batch_size, options.max_generate_length)
     check_targets(options)
     directories = _directories(options)
     log.debug(f"engines: {directories}")
@@ -131,10 +131,7 @@ class _Run:
             return Outcome(failed, ("error",), row)
         self.finished.add_text(answer, len(job.text.prompt_ids))
         if answer.finish_reason == "length":
-            log.warning(
-                f"{job.name}: the text ended at the token cap of {job.text.max_tokens} tokens, it may be cut "
-                "(finish length)"
-            )
+            warn_about_text_length(job.name, job.text.max_tokens)
         record = self._record(request, job, answer)
         if self._status is None:
             return Outcome(record, (answer.finish_reason,), None)

@@ -59,6 +59,7 @@ def check_targets(options: InferOptions) -> None:
 
 def _targets(options: InferOptions) -> dict[str, Path]:
     given = {
+        "--out": options.out,
         "--outputAudioDir": options.audio_dir,
         "--outputFile": options.output_file,
         "--profileOutputFile": options.profile_file,
@@ -69,10 +70,11 @@ def _targets(options: InferOptions) -> dict[str, Path]:
 def _refuse_shared_places(options: InferOptions) -> None:
     """No result may replace the request file or another result, or stand where another needs a directory."""
     targets = _targets(options)
+    taken = targets if options.input_file is None else {**targets, "--inputFile": options.input_file}
     for flag, path in targets.items():
         if flag == "--outputAudioDir" or is_special(path):
             continue
-        for other, place in {**targets, "--inputFile": options.input_file}.items():
+        for other, place in taken.items():
             if other != flag and _in_the_way(path, place):
                 raise UsageError(f"{flag} {path}: {other} {place} needs the same place; give another file")
 

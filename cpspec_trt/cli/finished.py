@@ -116,7 +116,7 @@ class Finished:
         options, console = self._options, Console(stderr=True)
         if options.output_file is not None:
             records = [outcome.record for outcome in self._outcomes]
-            write_results(options.output_file, options.input_file, records, self._indent)
+            write_results(options.output_file, options.requests, records, self._indent)
         if self._answers:
             answers = "1 answer" if self._answers == 1 else f"{self._answers} answers"
             tokens = "1 token" if self._tokens == 1 else f"{self._tokens} tokens"

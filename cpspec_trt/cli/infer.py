@@ -1,4 +1,4 @@
-"""``cpspec-infer``: answer the requests of a file with built engines."""
+"""``cpspec-infer``: say one text, answer the requests of a file, or list voices, with built engines."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cpspec_trt.cli.paths import FullPath
 from cpspec_trt.cli.reference_options import apply_flag, reference_options
 from cpspec_trt.cli.run import Command, reports_errors
 from cpspec_trt.cli.speculation_values import WidthValue, WindowValue
+from cpspec_trt.cli.ways import chosen_way
 from cpspec_trt.files.compatibility import INFER, OMNI, TTS, rows_for
 
 _DIRECTORY = FullPath(file_okay=False, path_type=Path)
@@ -21,7 +22,14 @@ _TARGET = FullPath(dir_okay=False, readable=False, path_type=Path)
 
 @reference_options(INFER)
 @click.command(cls=Command, context_settings={"max_content_width": 110})
-@click.option("--inputFile", "input_file", type=_FILE, required=True, help="Request file (JSON).")
+@click.option("--engines", type=_DIRECTORY, help="For one text: the directory that cpspec-build --checkpoint wrote.")
+@click.option("--text", help="What to say, or what to ask Qwen3-Omni; - reads standard input.")
+@click.option("--out", type=_TARGET, help="WAV file to write.")
+@click.option("--speaker", help="Whose voice; see --listVoices.")
+@click.option("--language", help="Qwen3-TTS: language of the text.  [default: auto]")
+@click.option("--instruct", help="Qwen3-TTS: how to say it; the voice itself for VoiceDesign.")
+@click.option("--listVoices", "list_voices", is_flag=True, help="List the speakers and languages of the engines.")
+@click.option("--inputFile", "input_file", type=_FILE, help="For many: request file (JSON).")
 @click.option("--engineDir", "engine_dir", type=_DIRECTORY, help="Thinker engine; selects Qwen3-Omni.")
 @click.option("--talkerEngineDir", "talker", type=_DIRECTORY, help="Talker engine; code_predictor is its sibling.")
 @click.option("--code2wavEngineDir", "code2wav", type=_DIRECTORY, help="Default: the talker's sibling code2wav.")
@@ -70,9 +78,11 @@ _TARGET = FullPath(dir_okay=False, readable=False, path_type=Path)
 @click.pass_context
 @reports_errors
 def main(context: click.Context, /, **given: Any) -> int:
-    """Speak every request of a file with Qwen3-TTS engines, or answer it with Qwen3-Omni engines (--engineDir).
+    """Say one text, or every request of a file, with Qwen3-TTS engines; or ask Qwen3-Omni engines.
 
     \b
+    cpspec-infer --engines engines --text "Hello world." --speaker ryan --out hello.wav
+    cpspec-infer --engines engines --listVoices
     cpspec-infer --inputFile in.json --talkerEngineDir engines/talker --outputAudioDir audio --cpSpecVerifySize 3
     cpspec-infer --inputFile in.json --engineDir engines/thinker --talkerEngineDir engines/talker
                  --enableAudioOutput --outputAudioDir audio --outputFile out.json --cpSpecVerifySize 3
@@ -81,8 +91,19 @@ def main(context: click.Context, /, **given: Any) -> int:
     130 interrupted.
     """
     options = InferOptions(**given)
-    _apply_flags_of(context, OMNI if options.engine_dir else TTS)
-    if options.engine_dir is not None:
+    way = chosen_way(context)
+    if way == "voices":
+        from cpspec_trt.cli.listing import list_voices
+
+        return list_voices(options)
+    thinker = options.engine_dir if options.engines is None else options.engines / "thinker"
+    omni = thinker is not None and (way == "file" or thinker.is_dir())
+    _apply_flags_of(context, OMNI if omni else TTS)
+    if way == "text":
+        from cpspec_trt.cli.one_text import answer_text, speak_text
+
+        return answer_text(options) if omni else speak_text(options)
+    if omni:
         from cpspec_trt.cli.answering import answer_file
 
         return answer_file(options)

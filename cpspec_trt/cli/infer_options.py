@@ -10,7 +10,14 @@ from pathlib import Path
 class InferOptions:
     """Names as in the help; None where a flag was not given."""
 
-    input_file: Path
+    engines: Path | None
+    text: str | None
+    out: Path | None
+    speaker: str | None
+    language: str | None
+    instruct: str | None
+    list_voices: bool
+    input_file: Path | None
     engine_dir: Path | None
     talker: Path | None
     code2wav: Path | None
@@ -33,3 +40,9 @@ class InferOptions:
     profile_file: Path | None
     dump_output: bool
     debug: bool
+
+    @property
+    def requests(self) -> Path:
+        """The request file of a run that has one."""
+        assert self.input_file is not None
+        return self.input_file

@@ -48,3 +48,8 @@ def announce(status: SpeculationStatus) -> None:
 def warn_about_length(name: str, frames: int) -> None:
     """A frame cap is no success: the speech may be cut."""
     log.warning(f"{name}: ended at the frame cap of {frames} frames, the speech may be cut (finish length)")
+
+
+def warn_about_text_length(name: str, tokens: int) -> None:
+    """The same for a text."""
+    log.warning(f"{name}: the text ended at the token cap of {tokens} tokens, it may be cut (finish length)")

@@ -29,7 +29,7 @@ def speak_file(options: InferOptions) -> int:
     check_flags(options)
     if options.talker is None:
         raise UsageError("--talkerEngineDir is missing; give the talker's engine, or --engineDir for Qwen3-Omni")
-    file = read_tts_requests(options.input_file, options.strict, options.batch_size)
+    file = read_tts_requests(options.requests, options.strict, options.batch_size)
     check_targets(options)
     directories = locate(options.talker, options.code2wav, audio=options.audio_dir is not None)
     log.debug(f"engines: {directories}")

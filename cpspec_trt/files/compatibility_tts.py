@@ -35,6 +35,13 @@ _TTS_FLAGS = (
 )
 
 _INFER_FLAGS = (
+    Row(INFER, "flag", "--engines", "used", "one text instead of a request file: directory of all engines", "DIR"),
+    Row(INFER, "flag", "--text", "used", "what to say, or Qwen3-Omni's user turn; `-` reads standard input", "TEXT"),
+    Row(INFER, "flag", "--out", "used", "with `--text`: the WAV file to write", "FILE"),
+    Row(INFER, "flag", "--speaker", "used", "with `--text`: as the field `speaker`", "NAME"),
+    Row(INFER, "flag", "--language", "used", "with `--text`, Qwen3-TTS: as the field `language`", "NAME"),
+    Row(INFER, "flag", "--instruct", "used", "with `--text`, Qwen3-TTS: as the field `instruct`", "TEXT"),
+    Row(INFER, "flag", "--listVoices", "used", "lists speakers and languages; with `--engines` or `--talkerEngineDir`"),
     Row(INFER, "flag", "--cpSpecRule", "used", "rejection (default), block or coupled", "NAME"),
     Row(INFER, "flag", "--cpSpecTreeWidth", "used", "candidates per drafted depth, K or a list; rule coupled", "LIST"),
     Row(INFER, "flag", "--requireSpeculation", "used", "a fallback to the autoregressive loop becomes an error"),

@@ -39,8 +39,8 @@ def list_names(config: TalkerConfig | OmniTalkerConfig, own: VoiceMap) -> tuple[
     home = {name.lower(): dialect.lower() for name, dialect in named.dialects.items()}
     tied = " or ".join(DIALECT_LANGUAGES)
     notes = {name.lower(): list[str]() for name in named.speakers}
-    for name, dialect in home.items():
-        notes[name].append(f"speaks {dialect} if the language is {tied}")
+    for name in home.keys() & notes.keys():
+        notes[name].append(f"speaks {home[name]} if the language is {tied}")
     languages = [VoiceName("language", AUTO_LANGUAGE, "the default")]
     for language in sorted(name.lower() for name in named.languages):
         natives = ", ".join(sorted(name for name, dialect in home.items() if dialect == language))

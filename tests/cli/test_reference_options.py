@@ -22,16 +22,20 @@ NEEDED_OF_OMNI = _TREE | {
 }
 
 
+# Flags that select another way of running, which takes no request file (test_one_text, test_listing).
+OTHER_WAYS = ("--engines", "--text", "--out", "--speaker", "--language", "--instruct", "--listVoices")
+
+
 def flags(status: str) -> list[Any]:
     """(tool, name, row) of every flag that a tool's table gives this status.
 
-    Without --help, which ends the run, and --engineDir, which selects the tool.
+    Without --help, which ends the run, --engineDir, which selects the tool, and those of other ways.
     """
     return [
         pytest.param(tool, name, row, id=f"{tool}{name}")
         for tool in SELECTED
         for name, row in rows_for(tool, "flag").items()
-        if row.status == status and name not in ("--help", "--engineDir")
+        if row.status == status and name not in ("--help", "--engineDir", *OTHER_WAYS)
     ]
 
 
