@@ -56,4 +56,5 @@ def _reach(joint: np.ndarray, target: np.ndarray, draft: np.ndarray) -> np.ndarr
     parts = np.array_split(joint, -(-len(joint) // _AT_ONCE))
     mass = np.concatenate([np.maximum(part[:, None] * target - draft, 0).sum(axis=1) for part in parts])
     whole = mass + 1 - joint
-    return np.divide(mass, whole, out=np.ones_like(mass), where=whole > 0)
+    bounds: np.ndarray = np.divide(mass, whole, out=np.ones_like(mass), where=whole > 0)
+    return bounds
