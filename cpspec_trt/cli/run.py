@@ -41,7 +41,8 @@ def reports_errors(function: Callable[_Parameters, int | None]) -> Callable[_Par
     def run(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> NoReturn:
         try:
             code = function(*args, **kwargs)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # closed by the caller
+                sys.stdout.flush()
         except CpspecError as fault:
             _fail(str(fault), fault.exit_code)
         except KeyboardInterrupt:

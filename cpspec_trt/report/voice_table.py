@@ -15,7 +15,7 @@ from cpspec_trt.text.voice_list import VoiceName
 
 def print_voices(names: Sequence[VoiceName]) -> None:
     """Print to stdout: kind, name and note of each."""
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         for found in names:
             print(found.kind, found.name, found.note, sep="\t")
         return

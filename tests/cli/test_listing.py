@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.runs import assert_one_clear_line, infer, infer_here, saying
-from tests.conftest import Maker
+from tests.cli.runs import assert_one_clear_line, command, infer, infer_here, saying
+from tests.conftest import ROOT, Maker
 
 
 @pytest.fixture
@@ -105,3 +106,9 @@ def test_a_list_without_engines_or_with_more_to_do_is_refused(
 def test_the_list_can_be_piped(demo_engines: Path) -> None:
     result = infer("--listVoices", "--engines", demo_engines)
     assert result.stdout == "speaker\tryan\t\nspeaker\tvivian\t\nlanguage\tauto\tthe default\nlanguage\tenglish\t\n"
+
+
+def test_a_closed_standard_output_is_no_error(demo_engines: Path) -> None:
+    words = ["sh", "-c", 'exec "$@" >&-', "sh", *command("--listVoices", "--engines", demo_engines)]
+    done = subprocess.run(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -108,6 +109,21 @@ def test_a_profile_is_written(out: Path, tmp_path: Path, demo_engines: Path) -> 
     assert json.loads(path.read_text())["talker"]["total_audio_outputs"] == 1
 
 
+def test_ctrl_c_leaves_the_old_file_and_exits_130(out: Path, demo_engines: Path) -> None:
+    out.write_bytes(b"old")
+    text = "the mother is in the kitchen now and the house is big " * 4
+    flags = ("--engines", demo_engines, "--speaker", "ryan", "--cpSpecVerifySize", 3)
+    words = command(*flags, "--text", text, "--out", out)
+    with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "speculative decoding enabled" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == "error: interrupted\n"
+    assert process.returncode == 130
+    assert out.read_bytes() == b"old"
+    assert [path.name for path in out.parent.iterdir()] == [out.name]
+
+
 def test_a_failing_model_leaves_the_old_file_and_exits_1(out: Path, tmp_path: Path, synthetic_engines: Maker) -> None:
     copy = Path(shutil.copytree(synthetic_engines("tiny", 54), tmp_path / "engines"))
     overflowing(copy, "lm_head_2.weight")
@@ -141,6 +157,13 @@ def test_omni_refuses_what_belongs_to_tts(out: Path, omni_engines: Maker, flag: 
 def test_an_unknown_omni_speaker_is_named_by_its_flag(out: Path, omni_engines: Maker) -> None:
     result = speak_here(omni_engines("tiny", 1), out, "--speaker", "chelsi")
     assert_one_clear_line(result, 2, "error: --speaker is 'chelsi'", "did you mean 'chelsie'?")
+
+
+def test_omni_knows_the_names_of_its_voice_map(tmp_path: Path, out: Path, omni_engines: Maker) -> None:
+    copy = Path(shutil.copytree(omni_engines("tiny", 1), tmp_path / "engines"))
+    (copy / "talker" / "voice_map.json").write_text('{"host": "ethan"}')
+    result = speak_here(copy, out, "--speaker", "hots")
+    assert_one_clear_line(result, 2, "error: --speaker is 'hots'", "did you mean 'host'?", "aiden, chelsie, ethan, host")
 
 
 def test_instruct_on_the_smallest_voice_is_dropped_aloud(out: Path, demo_engines: Path) -> None:
