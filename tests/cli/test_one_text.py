@@ -163,7 +163,7 @@ def test_omni_knows_the_names_of_its_voice_map(tmp_path: Path, out: Path, omni_e
     copy = Path(shutil.copytree(omni_engines("tiny", 1), tmp_path / "engines"))
     (copy / "talker" / "voice_map.json").write_text('{"host": "ethan"}')
     result = speak_here(copy, out, "--speaker", "hots")
-    assert_one_clear_line(result, 2, "error: --speaker is 'hots'", "did you mean 'host'?", "aiden, chelsie, ethan, host")
+    assert_one_clear_line(result, 2, "error: --speaker is 'hots'", "mean 'host'?", "aiden, chelsie, ethan, host")
 
 
 def test_instruct_on_the_smallest_voice_is_dropped_aloud(out: Path, demo_engines: Path) -> None:
