@@ -20,7 +20,7 @@ import numpy as np
 from cpspec_trt.kernels.native import NativeKernels
 from cpspec_trt.kernels.native_library import NativeLibrary
 from cpspec_trt.kernels.protocol import F32, I64, U32, U64, Rows, ragged_slots
-from cpspec_trt.kernels.rules_protocol import AcceptanceRule
+from cpspec_trt.kernels.rules_protocol import AcceptanceRule, Tolerance
 
 
 class SetAcceptance(NativeKernels):
@@ -52,7 +52,7 @@ class SetAcceptance(NativeKernels):
         accepted: I64,
         commits: I64,
         rule: AcceptanceRule = AcceptanceRule.REJECTION,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
         margins: F32 | None = None,
     ) -> None:
         """See ``RuleKernels.accept_commit``; ``target`` is overwritten where there are drafts."""

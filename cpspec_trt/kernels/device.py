@@ -8,11 +8,7 @@ for the host to read with the codes.
 
 from __future__ import annotations
 
-from ctypes import Structure, byref
-
 from cpspec_trt.devices.arrays import DeviceArray
-from cpspec_trt.devices.device import Device
-from cpspec_trt.kernels import device_library
 from cpspec_trt.kernels.arrays import FLOAT32, INT32, INT64, UINT8, UINT32, UINT64
 from cpspec_trt.kernels.device_arrays import (
     DeviceDrafts,
@@ -25,53 +21,15 @@ from cpspec_trt.kernels.device_arrays import (
     heads_struct,
     located,
 )
-from cpspec_trt.kernels.device_library import StreamLibrary
-from cpspec_trt.kernels.rules_protocol import AcceptanceRule
+from cpspec_trt.kernels.device_operations import BoundOperation
+from cpspec_trt.kernels.device_rules import DeviceRules
 
 
-class BoundOperation:
-    """One operation with all its arguments."""
-
-    __slots__ = ("_arguments", "_device", "_library", "_name")
-
-    def __init__(self, library: StreamLibrary, device: Device, name: str, arguments: tuple[object, ...]) -> None:
-        self._library = library
-        self._device = device
-        self._name = name
-        # A structure is passed by reference, and the reference keeps it alive.
-        self._arguments = tuple(byref(each) if isinstance(each, Structure) else each for each in arguments)
-
-    def enqueue(self) -> None:
-        """Put it into the device's stream.
-
-        Raises:
-            UnsupportedError: the library does not do this.
-            EngineError: the kernel could not be launched.
-        """
-        before = self._library.launches
-        self._library.call(self._name, *self._arguments, stream=self._device.stream)
-        self._device.count_kernels(self._library.launches - before)
-
-
-class DeviceKernels:
+class DeviceKernels(DeviceRules):
     """Binds operations to the arrays of one device; ``kernels.protocol.Kernels`` says what each does.
 
     Every method raises ``UsageError`` for an array of another dtype or shape.
     """
-
-    def __init__(self, device: Device) -> None:
-        """Open the library.
-
-        Raises:
-            EngineError: it is not there or does not fit; says how to build it.
-        """
-        self._device = device
-        self._library = device_library.open_device_library()
-
-    @property
-    def implementation(self) -> str:
-        """What runs."""
-        return self._library.implementation
 
     def draft(
         self,
@@ -115,22 +73,6 @@ class DeviceKernels:
             located("errors", errors, INT32, (rows.count,)),
         )
 
-    def margins(
-        self, logits: DeviceArray, codes: DeviceArray, errors: DeviceArray, margins: DeviceArray
-    ) -> BoundOperation:
-        """``RuleKernels.argmax`` of logits [R, V], for its margins float32 [R]."""
-        rows, vocabulary = logits.shape
-        return self._bound(
-            "argmax",
-            located("logits", logits, logits.dtype, (rows, vocabulary)),
-            float_code("logits", logits),
-            rows,
-            vocabulary,
-            located("codes", codes, INT64, (rows,)),
-            located("errors", errors, INT32, (rows,)),
-            located("margins", margins, FLOAT32, (rows,)),
-        )
-
     def build_verify_input(
         self, state: DeviceFrameState, drafts: DeviceDrafts, tables: DeviceTables, embeddings: DeviceArray
     ) -> BoundOperation:
@@ -144,47 +86,6 @@ class DeviceKernels:
             positions,
             None,
             located("embeddings", embeddings, tables.dtype, (batch, positions, tables.width)),
-        )
-
-    def accept_commit(
-        self,
-        target: DeviceArray,
-        draft: DeviceArray,
-        drafts: DeviceDrafts,
-        seeds: DeviceArray,
-        frames: DeviceArray,
-        hidden: DeviceArray,
-        first_hidden: DeviceArray,
-        state: DeviceFrameState,
-        accepted: DeviceArray,
-        commits: DeviceArray,
-        rule: AcceptanceRule = AcceptanceRule.REJECTION,
-        tolerance: float = 0.0,
-        margins: DeviceArray | None = None,
-    ) -> BoundOperation:
-        """``RuleKernels.accept_commit``. The tolerance becomes part of a graph that captures this.
-
-        Target float32 [verified rows, V], draft float32 [drafts, V], hidden [M, H], margins float32 [verified rows].
-        """
-        sequences, vocabulary = drafts.rows.shape[0], target.shape[1]
-        count, batch = hidden.shape[0], state.codes.shape[0]
-        return self._bound(
-            "accept_commit",
-            located("target", target, FLOAT32, target.shape),
-            located("draft", draft, FLOAT32, (drafts.codes.shape[0], vocabulary)),
-            vocabulary,
-            drafts.struct(),
-            located("seeds", seeds, UINT64, (sequences,)),
-            located("frames", frames, UINT32, (sequences,)),
-            located("hidden", hidden, state.context.dtype, (count, state.context.shape[1])),
-            count,
-            located("first_hidden", first_hidden, INT64, (sequences,)),
-            state.struct(),
-            int(rule),
-            None if margins is None else located("margins", margins, FLOAT32, (target.shape[0],)),
-            tolerance,
-            located("accepted", accepted, INT64, (sequences,)),
-            located("commits", commits, INT64, (batch,)),
         )
 
     def draw_talker(
@@ -279,6 +180,3 @@ class DeviceKernels:
             arrivals.address,
             located("probabilities", probabilities, FLOAT32, shape),
         )
-
-    def _bound(self, name: str, *arguments: object) -> BoundOperation:
-        return BoundOperation(self._library, self._device, name, arguments)

@@ -20,6 +20,7 @@ from cpspec_trt.kernels.native_structs import (
     HeadsStruct,
     NoiseRowsStruct,
     TablesStruct,
+    TreesStruct,
 )
 
 
@@ -131,6 +132,57 @@ class DeviceDrafts:
         found.codes = located("drafts", self.codes, INT64, self.codes.shape)
         found.sequences = sequences
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTrees:
+    """The trees of a round, nodes of all sequences flat.
+
+    Attributes:
+        rows: int64 [A]; a sequence whose row is -1 is absent.
+        nodes: int64 [A].
+        parents: int64 [nodes].
+        codes: int64 of any shape, what ``places`` index.
+        places: int64 [nodes], where each node's code lies; -1 where it does not exist.
+    """
+
+    rows: DeviceArray
+    nodes: DeviceArray
+    parents: DeviceArray
+    codes: DeviceArray
+    places: DeviceArray
+
+    def struct(self) -> Structure:
+        """``cpspec_trees``."""
+        found, sequences, total = TreesStruct(), self.rows.shape[0], self.parents.shape[0]
+        found.rows = located("rows", self.rows, INT64, (sequences,))
+        found.nodes = located("nodes", self.nodes, INT64, (sequences,))
+        found.parents = located("parents", self.parents, INT64, (total,))
+        found.codes = located("node codes", self.codes, INT64, self.codes.shape)
+        found.places = located("places", self.places, INT64, (total,))
+        found.sequences = sequences
+        return found
+
+
+class DeviceCaches:
+    """KV caches [B, heads, capacity, head size] of one shape and dtype, with the list of their addresses.
+
+    Attributes:
+        addresses: uint64 [caches], on the device.
+        shape: of each.
+        float_code: ``cpspec_dtype`` of their elements.
+    """
+
+    def __init__(self, device: Device, caches: Sequence[DeviceArray]) -> None:
+        """Describe caches.
+
+        Raises:
+            UsageError: they differ in shape or dtype.
+        """
+        self.shape, dtype = caches[0].shape, caches[0].dtype
+        self.float_code = float_code("caches", caches[0])
+        found = [located(f"cache {at}", cache, dtype, self.shape) for at, cache in enumerate(caches)]
+        self.addresses = device.uploaded(np.array(found, np.uint64))
 
 
 @dataclass(frozen=True, slots=True)

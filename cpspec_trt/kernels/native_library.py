@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from typing import NoReturn
 
 from cpspec_trt.errors import CpspecError, EngineError, UnsupportedError, UsageError
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 _FAULTS: dict[int, type[CpspecError]] = {1: UsageError, 2: UnsupportedError, 3: EngineError}
 
 
-_P, _I, _L, _F = c_void_p, c_int32, c_int64, c_float
+_P, _I, _L = c_void_p, c_int32, c_int64
 
 # Arguments of every operation, the stream last. Structures are passed by address.
 OPERATIONS: dict[str, tuple[type, ...]] = {
@@ -33,12 +33,13 @@ OPERATIONS: dict[str, tuple[type, ...]] = {
     "score": (_P, _P, _P, _P, _P, _P, _P, _P),
     "build_verify_input": (_P, _P, _P, _L, _P, _P, _P),
     "build_tree_input": (_P, _P, _P, _L, _P, _P, _P),
-    "accept_greedy": (_P, _P, _P, _F, _P, _P, _P),
+    "accept_greedy": (_P, _P, _P, _P, _P, _P, _P),
     "accept_rejection": (_P, _P, _L, _P, _P, _P, _P, _P, _P, _P),
     "accept_block": (_P, _P, _L, _P, _P, _P, _P, _P, _P, _P),
-    "accept_coupled": (_P, _L, _P, _P, _P, _P, _F, _P, _P, _P),
-    "accept_tree": (_P, _L, _P, _P, _P, _P, _P, _F, _L, _P, _P, _P, _P),
-    "accept_commit": (_P, _P, _L, _P, _P, _P, _P, _L, _P, _P, _I, _P, _F, _P, _P, _P),
+    "accept_coupled": (_P, _L, _P, _P, _P, _P, _P, _P, _P, _P),
+    "accept_tree": (_P, _L, _P, _P, _P, _P, _P, _P, _L, _P, _P, _P, _P),
+    "accept_commit_tree": (_P, _L, _P, _P, _P, _P, _L, _P, _P, _P, _P, _P, _L, _P, _P, _P, _P),
+    "accept_commit": (_P, _P, _L, _P, _P, _P, _P, _L, _P, _P, _I, _P, _P, _P, _P, _P),
     "copy_accepted_rows": (_P, _L, _I, _L, _L, _L, _L, _P, _P, _P, _L, _P, _P),
     "gather_codec_embeddings": (_P, _P, _P, _L, _P, _P),
     "sum_codec_embeddings": (_P, _P, _L, _P, _P),

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import byref
 
+import numpy as np
+
 from cpspec_trt.errors import NumericError
-from cpspec_trt.kernels.arrays import FLOAT32, INT64, UINT32, UINT64, checked, optional
+from cpspec_trt.kernels.arrays import FLOAT32, INT64, UINT32, UINT64, address, checked, optional
 from cpspec_trt.kernels.draws import WITHOUT_MASS
 from cpspec_trt.kernels.native_library import NativeLibrary
 from cpspec_trt.kernels.native_structs import Arguments, BoundTables
 from cpspec_trt.kernels.protocol import F32, I64, U32, U64, Rows
-from cpspec_trt.kernels.rules_protocol import AcceptanceRule
+from cpspec_trt.kernels.rules_protocol import AcceptanceRule, Tolerance
 
 
 class NativeRules:
@@ -25,6 +27,7 @@ class NativeRules:
         self.library = library
         self._arguments = Arguments()
         self._tables = BoundTables()
+        self._tolerances = np.empty(0, np.float32)
 
     # ---- chains
 
@@ -36,7 +39,7 @@ class NativeRules:
         accepted: I64,
         codes: I64,
         margins: F32 | None = None,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
     ) -> None:
         """See ``RuleKernels.accept_greedy``."""
         sequences = len(counts)
@@ -46,7 +49,7 @@ class NativeRules:
             checked("targets", targets, INT64, (verified,)),
             self._arguments.drafts(None, counts, drafts),
             optional("margins", margins, FLOAT32, (verified,)),
-            tolerance,
+            self._tolerances_of(tolerance, sequences),
             checked("accepted", accepted, INT64, (sequences,)),
             checked("codes", codes, INT64, (sequences,)),
         )
@@ -91,7 +94,7 @@ class NativeRules:
         frames: U32,
         accepted: I64,
         codes: I64,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
     ) -> None:
         """See ``RuleKernels.accept_coupled``."""
         sequences, vocabulary = len(counts), target.shape[1]
@@ -101,7 +104,7 @@ class NativeRules:
             vocabulary,
             self._arguments.drafts(None, counts, drafts),
             *_standing(last, seeds, frames, sequences),
-            tolerance,
+            self._tolerances_of(tolerance, sequences),
             checked("accepted", accepted, INT64, (sequences,)),
             checked("codes", codes, INT64, (sequences,)),
         )
@@ -124,7 +127,7 @@ class NativeRules:
         accepted: I64,
         commits: I64,
         rule: AcceptanceRule = AcceptanceRule.REJECTION,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
         margins: F32 | None = None,
     ) -> None:
         """See ``RuleKernels.accept_commit``."""
@@ -144,7 +147,7 @@ class NativeRules:
             self._arguments.state(codes, last, context),
             rule,
             optional("margins", margins, FLOAT32, (verified,)),
-            tolerance,
+            self._tolerances_of(tolerance, sequences),
             checked("accepted", accepted, INT64, (sequences,)),
             checked("commits", commits, INT64, (len(codes),)),
         )
@@ -180,6 +183,7 @@ class NativeRules:
         nodes: I64,
         fed: I64,
         embeddings: Rows,
+        places: I64 | None = None,
     ) -> None:
         """What a verify pass of trees is fed: every node's code, from the table of the node's depth.
 
@@ -193,13 +197,14 @@ class NativeRules:
             nodes: int64 [A].
             fed: int64 [B, S], written: node j's code at j; 0 where there is no node.
             embeddings: [B, S, T] in the tables' dtype, written: their embeddings; zeros there.
+            places: int64 [sum(nodes)], as for ``accept_tree``.
         """
         batch, positions = fed.shape
         bound = self._tables.bind(tables)
         self.library.call(
             "build_tree_input",
             self._arguments.state(codes, last),
-            self._arguments.trees(rows, nodes, parents, node_codes),
+            self._arguments.trees(rows, nodes, parents, node_codes, places),
             byref(bound),
             positions,
             checked("fed", fed, INT64, (len(codes), positions)),
@@ -218,25 +223,82 @@ class NativeRules:
         path: I64,
         path_lengths: I64,
         codes: I64,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
         margins: F32 | None = None,
+        places: I64 | None = None,
     ) -> None:
         """See ``RuleKernels.accept_tree``."""
-        sequences, total, vocabulary, most = len(nodes), len(node_codes), target.shape[1], path.shape[1]
+        sequences, total, vocabulary, most = len(nodes), len(parents), target.shape[1], path.shape[1]
         self.library.call(
             "accept_tree",
             checked("target", target, FLOAT32, (total, vocabulary)),
             vocabulary,
-            self._arguments.trees(None, nodes, parents, node_codes),
+            self._arguments.trees(None, nodes, parents, node_codes, places),
             *_standing(last, seeds, frames, sequences),
             optional("margins", margins, FLOAT32, (total,)),
-            tolerance,
+            self._tolerances_of(tolerance, sequences),
             most,
             checked("path", path, INT64, (sequences, most)),
             checked("path_lengths", path_lengths, INT64, (sequences,)),
             checked("codes", codes, INT64, (sequences, most)),
         )
         raise_without_mass(codes[range(sequences), path_lengths - 1])
+
+    def accept_commit_tree(
+        self,
+        target: F32,
+        rows: I64,
+        parents: I64,
+        node_codes: I64,
+        nodes: I64,
+        seeds: U64,
+        frames: U32,
+        hidden: Rows,
+        first_hidden: I64,
+        codes: I64,
+        last: I64,
+        context: Rows,
+        first: I64,
+        accepted: I64,
+        commits: I64,
+        sources: I64,
+        tolerance: Tolerance = 0.0,
+        margins: F32 | None = None,
+        places: I64 | None = None,
+    ) -> None:
+        """See ``RuleKernels.accept_commit_tree``."""
+        sequences, total, (_, vocabulary), most = len(nodes), len(parents), target.shape, sources.shape[1]
+        self.library.call(
+            "accept_commit_tree",
+            checked("target", target, FLOAT32, (total, vocabulary)),
+            vocabulary,
+            self._arguments.trees(rows, nodes, parents, node_codes, places),
+            checked("seeds", seeds, UINT64, (sequences,)),
+            checked("frames", frames, UINT32, (sequences,)),
+            checked("hidden", hidden, context.dtype, (len(hidden), context.shape[1])),
+            len(hidden),
+            checked("first_hidden", first_hidden, INT64, (sequences,)),
+            self._arguments.state(codes, last, context),
+            optional("margins", margins, FLOAT32, (total,)),
+            self._tolerances_of(tolerance, sequences),
+            checked("first", first, INT64, (sequences,)),
+            most,
+            checked("accepted", accepted, INT64, (sequences,)),
+            checked("commits", commits, INT64, (len(codes),)),
+            checked("sources", sources, INT64, (sequences, most)),
+        )
+        raise_without_mass(accepted)
+
+    def _tolerances_of(self, tolerance: Tolerance, sequences: int) -> int | None:
+        """The address of one tolerance per sequence; None where none guards."""
+        if isinstance(tolerance, np.ndarray):
+            return checked("tolerance", tolerance, FLOAT32, (sequences,))
+        if tolerance == 0.0:
+            return None
+        if len(self._tolerances) < sequences:
+            self._tolerances = np.empty(sequences, np.float32)
+        self._tolerances[:sequences] = tolerance
+        return address(self._tolerances)
 
     def _accept(
         self,

@@ -8,7 +8,7 @@ from ctypes import Structure, byref, c_int32, c_int64, c_void_p
 import numpy as np
 
 from cpspec_trt.errors import UsageError
-from cpspec_trt.kernels.arrays import FLOAT32, INT32, INT64, UINT32, UINT64, address, checked, checked_floats
+from cpspec_trt.kernels.arrays import FLOAT32, INT32, INT64, UINT32, UINT64, address, checked, checked_floats, optional
 from cpspec_trt.kernels.protocol import I64, U32, U64, FilterRows, Rows
 
 
@@ -69,6 +69,7 @@ class TreesStruct(Structure):
         ("nodes", c_void_p),
         ("parents", c_void_p),
         ("codes", c_void_p),
+        ("places", c_void_p),
         ("sequences", c_int64),
     )
 
@@ -141,13 +142,14 @@ class Arguments:
         self._drafts.sequences = sequences
         return byref(self._drafts)
 
-    def trees(self, rows: I64 | None, nodes: I64, parents: I64, codes: I64) -> object:
+    def trees(self, rows: I64 | None, nodes: I64, parents: I64, codes: I64, places: I64 | None = None) -> object:
         """``cpspec_trees``; ``rows`` is None where the operation does not read them."""
         sequences, total = len(nodes), int(nodes.sum())
         self._trees.rows = None if rows is None else checked("rows", rows, INT64, (sequences,))
         self._trees.nodes = checked("nodes", nodes, INT64, (sequences,))
         self._trees.parents = checked("parents", parents, INT64, (total,))
-        self._trees.codes = checked("node_codes", codes, INT64, (total,))
+        self._trees.codes = checked("node_codes", codes, INT64, (total,) if places is None else codes.shape)
+        self._trees.places = optional("places", places, INT64, (total,))
         self._trees.sequences = sequences
         return byref(self._trees)
 

@@ -11,7 +11,7 @@ from cpspec_trt.kernels.faults import SOUND
 from cpspec_trt.kernels.filters import argmax_rows, filter_rows
 from cpspec_trt.kernels.philox import Purpose, stream
 from cpspec_trt.kernels.protocol import F32, I32, I64, U8, U32, U64, FilterRows, Logits, Rows, ragged_slots
-from cpspec_trt.kernels.rules_protocol import AcceptanceRule
+from cpspec_trt.kernels.rules_protocol import AcceptanceRule, Tolerance
 
 _ALIGNMENT = 64
 
@@ -142,7 +142,7 @@ class OracleKernels:
         accepted: I64,
         codes: I64,
         margins: F32 | None = None,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
     ) -> None:
         """See ``RuleKernels.accept_greedy``."""
         rules_oracle.accept_greedy(targets, drafts, counts, accepted, codes, margins, tolerance)
@@ -187,7 +187,7 @@ class OracleKernels:
         frames: U32,
         accepted: I64,
         codes: I64,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
     ) -> None:
         """See ``RuleKernels.accept_coupled``."""
         rules_oracle.accept_coupled(target, drafts, counts, last, seeds, frames, accepted, codes, tolerance)
@@ -210,13 +210,61 @@ class OracleKernels:
         path: I64,
         path_lengths: I64,
         codes: I64,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
         margins: F32 | None = None,
+        places: I64 | None = None,
     ) -> None:
         """See ``RuleKernels.accept_tree``."""
         rules_oracle.accept_tree(
-            target, parents, node_codes, nodes, last, seeds, frames, path, path_lengths, codes, tolerance, margins
+            target,
+            parents,
+            node_codes,
+            nodes,
+            last,
+            seeds,
+            frames,
+            path,
+            path_lengths,
+            codes,
+            tolerance,
+            margins,
+            places,
         )
+
+    def accept_commit_tree(
+        self,
+        target: F32,
+        rows: I64,
+        parents: I64,
+        node_codes: I64,
+        nodes: I64,
+        seeds: U64,
+        frames: U32,
+        hidden: Rows,
+        first_hidden: I64,
+        codes: I64,
+        last: I64,
+        context: Rows,
+        first: I64,
+        accepted: I64,
+        commits: I64,
+        sources: I64,
+        tolerance: Tolerance = 0.0,
+        margins: F32 | None = None,
+        places: I64 | None = None,
+    ) -> None:
+        """See ``RuleKernels.accept_commit_tree``."""
+        path, decided = np.empty((2, *sources.shape), np.int64)
+        noise, lengths = (last[rows], seeds, frames), np.empty(len(rows), np.int64)
+        trees = parents, node_codes, nodes
+        self.accept_tree(target, *trees, *noise, path, lengths, decided, tolerance, margins, places)
+        committed = lengths - (decided[np.arange(len(rows)), lengths - 1] < 0)
+        rules_oracle.commit_tree(path, decided, committed, rows, hidden, first_hidden, codes, last, context)
+        accepted[:] = lengths - 1
+        commits[:] = 0
+        commits[rows] = committed
+        kept = np.arange(path.shape[1]) < committed[:, None]
+        sources[:] = np.where(kept, first[:, None] + path, -1)
 
     def accept_commit(
         self,
@@ -235,7 +283,7 @@ class OracleKernels:
         accepted: I64,
         commits: I64,
         rule: AcceptanceRule = AcceptanceRule.REJECTION,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
         margins: F32 | None = None,
     ) -> None:
         """See ``RuleKernels.accept_commit``."""
@@ -262,9 +310,10 @@ class OracleKernels:
 
     def copy_accepted_rows(self, caches: Sequence[Rows], rows: I64, counts: I64, first: I64, sources: I64) -> None:
         """See ``Kernels.copy_accepted_rows``."""
-        owner, offset = ragged_slots(counts)
+        moved = sources >= 0
+        owner, offset = (slots[moved] for slots in ragged_slots(counts))
         for cache in caches:
-            cache[rows[owner], :, first[owner] + offset] = cache[rows[owner], :, sources]
+            cache[rows[owner], :, first[owner] + offset] = cache[rows[owner], :, sources[moved]]
 
     def draw_talker(
         self,

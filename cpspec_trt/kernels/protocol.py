@@ -333,7 +333,7 @@ class Kernels(Protocol):
             rows: int64 [A], the row of the batch in which each sequence stands.
             counts: int64 [A], sources of each sequence.
             first: int64 [A], its first destination.
-            sources: int64 [sum(counts)].
+            sources: int64 [sum(counts)]; -1 copies nothing.
         """
 
     def draw_talker(

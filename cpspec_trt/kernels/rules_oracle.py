@@ -15,8 +15,13 @@ import numpy as np
 from cpspec_trt.errors import NumericError
 from cpspec_trt.kernels.draws import WITHOUT_MASS, draw_following, leading, perturbed_rows, target_begin
 from cpspec_trt.kernels.philox import Purpose, scalar_words, stream, uniform_of
-from cpspec_trt.kernels.protocol import F32, I64, U32, U64, ragged_slots
-from cpspec_trt.kernels.rules_protocol import GUARDED
+from cpspec_trt.kernels.protocol import F32, I64, U32, U64, Rows, ragged_slots
+from cpspec_trt.kernels.rules_protocol import GUARDED, Tolerance
+
+
+def tolerances_of(tolerance: Tolerance, sequences: int) -> F32:
+    """One tolerance per sequence, float32 [A]."""
+    return np.broadcast_to(np.asarray(tolerance, np.float32), sequences)
 
 
 def top_gap(scores: F32) -> F32:
@@ -29,10 +34,11 @@ def top_gap(scores: F32) -> F32:
 
 
 def accept_greedy(
-    targets: I64, drafts: I64, counts: I64, accepted: I64, codes: I64, margins: F32 | None, tolerance: float
+    targets: I64, drafts: I64, counts: I64, accepted: I64, codes: I64, margins: F32 | None, tolerance: Tolerance
 ) -> None:
     """See ``RuleKernels.accept_greedy``."""
-    guarded = np.zeros(len(targets), np.bool_) if margins is None else margins < tolerance
+    verified = np.repeat(tolerances_of(tolerance, len(counts)), counts + 1)
+    guarded = np.zeros(len(targets), np.bool_) if margins is None else margins < verified
     _follow(targets, guarded, drafts, counts, accepted, codes)
 
 
@@ -45,7 +51,7 @@ def accept_coupled(
     frames: U32,
     accepted: I64,
     codes: I64,
-    tolerance: float,
+    tolerance: Tolerance,
 ) -> None:
     """See ``RuleKernels.accept_coupled``."""
     owner, offset = ragged_slots(counts + 1)
@@ -53,7 +59,7 @@ def accept_coupled(
     scores = perturbed_rows(target, seeds[owner], streams, frames[owner])
     drawn = np.argmax(scores, axis=1)
     drawn[scores[np.arange(len(drawn)), drawn] == -np.inf] = -1  # equals no draft, so a round ends there
-    _follow(drawn, top_gap(scores) < tolerance, drafts, counts, accepted, codes)
+    _follow(drawn, top_gap(scores) < tolerances_of(tolerance, len(counts))[owner], drafts, counts, accepted, codes)
     if (codes == -1).any():
         raise NumericError(WITHOUT_MASS)
 
@@ -115,10 +121,14 @@ def accept_tree(
     path: I64,
     path_lengths: I64,
     codes: I64,
-    tolerance: float,
+    tolerance: Tolerance,
     margins: F32 | None,
+    places: I64 | None,
 ) -> None:
     """See ``RuleKernels.accept_tree``."""
+    if places is not None:
+        node_codes = codes_of_nodes(node_codes, places)
+    tolerances = tolerances_of(tolerance, len(nodes))
     owner, index = ragged_slots(nodes)
     begin = np.cumsum(nodes) - nodes
     vocabulary = target.shape[1]
@@ -135,9 +145,9 @@ def accept_tree(
         drawn = np.argmax(scores, axis=1)
         if (scores[np.arange(len(drawn)), drawn] == -np.inf).any():
             raise NumericError(WITHOUT_MASS)
-        guarded = top_gap(scores) < tolerance
+        guarded = top_gap(scores) < tolerances[walking]
         if margins is not None:
-            guarded |= margins[node] < tolerance
+            guarded |= margins[node] < tolerances[walking]
         path[walking, depth] = node - begin[walking]
         codes[walking, depth] = np.where(guarded, GUARDED, drawn)
         path_lengths[walking] = depth + 1
@@ -149,7 +159,38 @@ def accept_tree(
             return
 
 
-def guard(margins: F32, tolerance: float, counts: I64, accepted: I64, codes: I64) -> None:
+def codes_of_nodes(codes: I64, places: I64) -> I64:
+    """The code of every node of trees that share their codes, int64 [sum(nodes)]; -1 where a node does not exist."""
+    return np.append(codes, -1)[np.clip(places, -1, codes.size)]
+
+
+def commit_tree(
+    path: I64,
+    decided: I64,
+    committed: I64,
+    rows: I64,
+    hidden: Rows,
+    first_hidden: I64,
+    codes: I64,
+    last: I64,
+    context: Rows,
+) -> None:
+    """Commit what walks decided.
+
+    Args:
+        path: int64 [A, D], visited nodes.
+        decided: int64 [A, D], their codes.
+        committed: int64 [A], how many of them are committed.
+        rows, hidden, first_hidden, codes, last, context: as for ``RuleKernels.accept_commit_tree``.
+    """
+    owner, step = ragged_slots(committed)
+    codes[rows[owner], last[rows[owner]] + 1 + step] = decided[owner, step]
+    last[rows] += committed
+    moved = np.flatnonzero(committed)
+    context[rows[moved]] = hidden[first_hidden[moved] + path[moved, committed[moved] - 1]]
+
+
+def guard(margins: F32, tolerance: Tolerance, counts: I64, accepted: I64, codes: I64) -> None:
     """Cut every sequence at its first row, of those it reached, whose margin is below the tolerance.
 
     Args:
@@ -160,7 +201,7 @@ def guard(margins: F32, tolerance: float, counts: I64, accepted: I64, codes: I64
         codes: int64 [A], ``GUARDED`` is written there.
     """
     owner, offset = ragged_slots(counts + 1)
-    close = np.flatnonzero((margins < tolerance) & (offset <= accepted[owner]))
+    close = np.flatnonzero((margins < tolerances_of(tolerance, len(counts))[owner]) & (offset <= accepted[owner]))
     codes[owner[close]] = GUARDED
     np.minimum.at(accepted, owner[close], offset[close])
 

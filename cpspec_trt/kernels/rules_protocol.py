@@ -4,7 +4,7 @@ The guard. Where a backend's pass of many rows may round otherwise than its pass
 a hair could come out differently with and without speculation. So a verified row whose two best candidates lie closer
 than ``tolerance`` is *guarded*: it decides nothing, the drafts before it stand, its code is ``GUARDED``, and the
 caller decides it from a pass of one row. Slots are examined in order, the guard before the match. A tolerance of 0
-guards nothing; a caller passes 0 for a pass of one row.
+guards nothing; a caller passes 0 for a pass of one row. Sequences may have tolerances of their own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Protocol
 from cpspec_trt.kernels.protocol import F32, I32, I64, U32, U64, Kernels, Logits, Rows
 
 GUARDED = -2  # stands for the code of a guarded row
+Tolerance = float | F32  # of all sequences, or of each: float32 [A]
 
 
 class AcceptanceRule(IntEnum):
@@ -46,7 +47,7 @@ class RuleKernels(Kernels, Protocol):
         accepted: I64,
         codes: I64,
         margins: F32 | None = None,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
     ) -> None:
         """``Kernels.accept_greedy`` under guard.
 
@@ -87,7 +88,7 @@ class RuleKernels(Kernels, Protocol):
         frames: U32,
         accepted: I64,
         codes: I64,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
     ) -> None:
         """Gumbel coupling (arXiv 2408.07978): a slot's code is the target's own draw, with the target's noise.
 
@@ -137,8 +138,9 @@ class RuleKernels(Kernels, Protocol):
         path: I64,
         path_lengths: I64,
         codes: I64,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
         margins: F32 | None = None,
+        places: I64 | None = None,
     ) -> None:
         """``accept_coupled`` down a tree of drafts: go to the child that holds the target's draw, while there is one.
 
@@ -160,9 +162,49 @@ class RuleKernels(Kernels, Protocol):
             codes: int64 [A, D], written: the code each visited node decided, the last may be ``GUARDED``; -1 beyond.
             tolerance: as for ``accept_coupled``.
             margins: float32 [sum(nodes)], as for ``accept_commit``.
+            places: int64 [sum(nodes)] or None: node i holds ``node_codes[places[i]]`` then, and ``node_codes`` may have
+                any length; a negative place is a child that does not exist.
 
         Raises:
             NumericError: a visited row has no mass.
+        """
+
+    def accept_commit_tree(
+        self,
+        target: F32,
+        rows: I64,
+        parents: I64,
+        node_codes: I64,
+        nodes: I64,
+        seeds: U64,
+        frames: U32,
+        hidden: Rows,
+        first_hidden: I64,
+        codes: I64,
+        last: I64,
+        context: Rows,
+        first: I64,
+        accepted: I64,
+        commits: I64,
+        sources: I64,
+        tolerance: Tolerance = 0.0,
+        margins: F32 | None = None,
+        places: I64 | None = None,
+    ) -> None:
+        """``accept_tree``, then commit as ``accept_commit`` does. Further parameters:
+
+        Args:
+            rows: int64 [A], the row of the batch in which each sequence stands.
+            hidden: [M, H], rows of the verify pass; a sequence's follow one another, node by node.
+            first_hidden: int64 [A], the root's.
+            codes: int64 [B, G], committed codes, updated.
+            last: int64 [B], updated.
+            context: [B, H], updated: the row of the last node that decided a code.
+            first: int64 [A], the KV slot of the root; node j lies j slots behind it.
+            accepted: int64 [A], written: how many drafts stand.
+            commits: int64 [B], written.
+            sources: int64 [A, D], written: KV slots of the nodes that decided a code, for ``copy_accepted_rows``; -1
+                beyond them. D bounds the path.
         """
 
     def accept_commit(
@@ -182,7 +224,7 @@ class RuleKernels(Kernels, Protocol):
         accepted: I64,
         commits: I64,
         rule: AcceptanceRule = AcceptanceRule.REJECTION,
-        tolerance: float = 0.0,
+        tolerance: Tolerance = 0.0,
         margins: F32 | None = None,
     ) -> None:
         """``Kernels.accept_commit`` under any rule. Further parameters:

@@ -6,6 +6,8 @@ the CodePredictor did with it is dropped; that happens once a request.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cpspec_trt.devices.device import Device, DeviceWork
@@ -27,23 +29,28 @@ from cpspec_trt.pipelines.times import (
     StageTimes,
 )
 from cpspec_trt.sampling.effective import EffectiveSampling
-from cpspec_trt.speculation.adaptive import AdaptivePolicy, chains
+from cpspec_trt.speculation.adaptive import AdaptivePolicy, chains, trees
 from cpspec_trt.speculation.fallback import MAX_CODEBOOK
-from cpspec_trt.speculation.policy import Widths
+from cpspec_trt.speculation.policy import FixedPolicy, Policy, Widths, is_chain
 from cpspec_trt.speculation.rules import DEFAULT_RULE, RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics
+from cpspec_trt.speculation.tree import TreeLayout
 from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
 from cpspec_trt.stages.device_frame_start import FrameStart
-from cpspec_trt.stages.device_frames import DeviceFrameDecoder
+from cpspec_trt.stages.device_frames import DeviceFrameDecoder, cut_short
 from cpspec_trt.stages.device_pass_times import measure_rounds
-from cpspec_trt.stages.device_plans import Guard, guard_for
+from cpspec_trt.stages.device_plans import guard_for
 from cpspec_trt.stages.device_round import DeviceRound
 from cpspec_trt.stages.device_talker import DeviceTalker
+from cpspec_trt.stages.device_tree_round import DeviceTreeRound
+from cpspec_trt.stages.device_verify import VerifyRound
 from cpspec_trt.stages.row_probe import RowProbe
 from cpspec_trt.stages.talker_rows import TalkerRows
 from cpspec_trt.text.layout import PromptLayout
 
-_CPU_ONLY = "build the engines with cpspec-build --backend onnxruntime, or leave --cpSpecTreeWidth out"
+# Every tree that may be chosen round by round is a graph of its own, captured before the first request; up to this many
+# rows there are 15 of them.
+_MAX_ADAPTIVE_ROWS = 16
 
 
 class DeviceSpeechMachine:
@@ -88,8 +95,8 @@ class DeviceSpeechMachine:
         )
         self._start = FrameStart(predictor, self._talker.hidden, self._talker.first)
         self._vocoder = vocoder
-        self._rounds: dict[tuple[int, str, Guard | None], DeviceRound] = {}
-        self._decoders: dict[tuple[FramePlan, Guard | None], DeviceFrameDecoder] = {}
+        self._rounds: dict[tuple[Widths, str, bool], VerifyRound] = {}
+        self._decoders: dict[tuple[FramePlan, bool], DeviceFrameDecoder] = {}
         self._marks = _Marks(device), _Marks(device)  # of even frames and of odd ones
         self._times = StageTimes()
         self._before = device.submitted.copy()
@@ -114,8 +121,8 @@ class DeviceSpeechMachine:
 
     @property
     def max_tree_rows(self) -> int:
-        """See ``SpeechMachine``: drafts are chains."""
-        return 0
+        """See ``SpeechMachine``."""
+        return min(self.max_rows, _MAX_ADAPTIVE_ROWS)
 
     @property
     def sample_rate(self) -> int | None:
@@ -124,36 +131,41 @@ class DeviceSpeechMachine:
 
     def probe(self, window: int) -> RowProbe:
         """See ``SpeechMachine.probe``."""
-        single, *several = (self._round(drafts, RULES[DEFAULT_RULE]).planned for drafts in range(window))
+        single, *several = (each.planned for each in self._chains(window))
         return self._predictor.probe(self._start.planned, single, several)
 
-    def probe_tree(self, widths: Widths) -> RowProbe:
-        """See ``SpeechMachine.probe_tree``."""
-        raise UnsupportedError(f"trees of drafts run on a GPU in a later release; {_CPU_ONLY}")
+    def probe_trees(self, choices: Sequence[Widths]) -> RowProbe:
+        """See ``SpeechMachine.probe_trees``. Every size may round in its own way, those at a frame's end included."""
+        rule = RULES["coupled"]
+        single, probes = self._round((), rule).planned, []
+        for widths in cut_short(choices):
+            if not is_chain(widths):
+                tree, together = TreeLayout.of(widths), self._round(widths, rule).planned
+                probes.append(self._predictor.probe_tree(self._start.planned, single, together, tree))
+        return RowProbe(all(each.exact for each in probes), max(each.difference for each in probes))
 
     def measure_costs(self) -> PassCosts:
         """See ``SpeechMachine.measure_costs``."""
-        rows = min(self.max_rows, MAX_VERIFY_ROWS)
-        return measure_rounds(self._predictor, [self._round(drafts, RULES[DEFAULT_RULE]) for drafts in range(rows)])
+        return measure_rounds(self._predictor, self._chains(min(self.max_rows, MAX_VERIFY_ROWS)))
 
     def prepare(self, plan: FramePlan) -> None:
-        """See ``SpeechMachine.prepare``: captures a graph per number of drafts.
+        """See ``SpeechMachine.prepare``: captures a graph for everything that a round may draft.
 
-        Where rows are not exact, greedy requests have graphs of their own, which are made here too. Under the rule
-        coupled the guard follows the temperature; its graphs are made when the first request of one begins.
+        Where rows are not exact, greedy requests have graphs of their own, which measure the gaps of logits.
         """
-        self._decoder_for(plan, None)
+        self._decoder_for(plan, of_logits=False)
         if plan.tolerance:
-            self._decoder_for(plan, Guard(plan.tolerance, of_logits=True))
+            self._decoder_for(plan, of_logits=True)
 
     def begin(self, layout: PromptLayout, sampling: EffectiveSampling, max_frames: int, plan: FramePlan) -> None:
         """See ``SpeechMachine.begin``."""
         self._device.synchronise()  # a request that failed may have left work behind
         self._predictor.reset()
         self._filters, self._max_frames = sampling.code_predictor, max_frames
-        self._decoder = self._decoder_for(plan, guard_for(self._filters, plan.rule, plan.tolerance))
+        guard = guard_for(self._filters, plan.rule, plan.tolerance)
+        self._decoder = self._decoder_for(plan, guard.of_logits)
         self._decoder.reset()
-        self._decoder.parameters.set(0, sampling.code_predictor, sampling.seed)
+        self._decoder.parameters.set(0, sampling.code_predictor, sampling.seed, guard.tolerance)
         self._marks[0].talker.record()
         self._talker.begin(0, self._rows.prompt(layout), self._rows.feed(layout), sampling)
         self._launch(0)
@@ -204,18 +216,31 @@ class DeviceSpeechMachine:
         if frame < self._max_frames:
             self._decoder.start(frame, marks.rounds.record)
 
-    def _decoder_for(self, plan: FramePlan, guard: Guard | None) -> DeviceFrameDecoder:
-        if (plan, guard) not in self._decoders:
-            rounds = {drafts: self._round(drafts, plan.rule, guard) for drafts in range(max(plan.window, 1))}
-            policy = AdaptivePolicy(self.groups, chains(plan.window), plan.costs) if plan.costs is not None else None
+    def _decoder_for(self, plan: FramePlan, of_logits: bool) -> DeviceFrameDecoder:
+        if (plan, of_logits) not in self._decoders:
+            policy = self._policy(plan)
+            rounds = {widths: self._round(widths, plan.rule, of_logits) for widths in cut_short(policy.largest)}
             decoder = DeviceFrameDecoder(self._predictor, self._start, rounds, plan.window, plan.rule, policy)
-            self._decoders[plan, guard] = decoder
-        return self._decoders[plan, guard]
+            self._decoders[plan, of_logits] = decoder
+        return self._decoders[plan, of_logits]
 
-    def _round(self, drafts: int, rule: Rule, guard: Guard | None = None) -> DeviceRound:
-        key = drafts, rule.name, guard if drafts else None
+    def _policy(self, plan: FramePlan) -> Policy:
+        if plan.costs is None:
+            return FixedPolicy((1,) * max(plan.window - 1, 0) if plan.widths is None else plan.widths)
+        wide = trees(plan.window, self.max_tree_rows) if plan.rule.codes_follow_seed else []
+        return AdaptivePolicy(self.groups, [*chains(plan.window), *wide], plan.costs)
+
+    def _chains(self, window: int) -> list[VerifyRound]:
+        """Rounds of 0 … window - 1 drafts."""
+        return [self._round((1,) * drafts, RULES[DEFAULT_RULE]) for drafts in range(window)]
+
+    def _round(self, widths: Widths, rule: Rule, of_logits: bool = False) -> VerifyRound:
+        key = widths, rule.name, of_logits and widths != ()
         if key not in self._rounds:
-            self._rounds[key] = DeviceRound(self._predictor, drafts, rule, guard)
+            if is_chain(widths):
+                self._rounds[key] = DeviceRound(self._predictor, len(widths), rule, of_logits)
+            else:
+                self._rounds[key] = DeviceTreeRound(self._predictor, widths, rule, of_logits)
         return self._rounds[key]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from cpspec_trt.speculation.fallback import MAX_CODEBOOK
 from cpspec_trt.speculation.frame import FrameDecoder
 from cpspec_trt.speculation.policy import FixedPolicy, Policy, Widths
 from cpspec_trt.speculation.statistics import SpeculationStatistics
+from cpspec_trt.speculation.tree import tree_rows
 from cpspec_trt.stages.code_predictor import CodePredictorStage
 from cpspec_trt.stages.pass_times import measure_passes
 from cpspec_trt.stages.row_probe import RowProbe
@@ -103,9 +105,9 @@ class HostSpeechMachine:
         """See ``SpeechMachine.probe``."""
         return self._predictor.probe(window)
 
-    def probe_tree(self, widths: Widths) -> RowProbe:
-        """See ``SpeechMachine.probe_tree``."""
-        return self._predictor.probe_tree(widths)
+    def probe_trees(self, choices: Sequence[Widths]) -> RowProbe:
+        """See ``SpeechMachine.probe_trees``. The largest tells of all: terms are added in the order of their slots."""
+        return self._predictor.probe_tree(max(choices, key=tree_rows))
 
     def measure_costs(self) -> PassCosts:
         """See ``SpeechMachine.measure_costs``."""

@@ -6,6 +6,7 @@ the CPU every call is done when it returns; on a device the next frame is under 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,7 +76,7 @@ class SpeechMachine(Protocol):
         groups: G, code groups of a frame.
         codebook: codes of one group.
         max_rows: rows that a verify pass may have.
-        max_tree_rows: rows that the pass of a tree may have; 0 where drafts are chains.
+        max_tree_rows: rows of the largest tree that is chosen round by round.
         sample_rate: Hz; None where there is no code2wav.
     """
 
@@ -97,12 +98,8 @@ class SpeechMachine(Protocol):
     def probe(self, window: int) -> RowProbe:
         """Compare passes of up to ``window`` rows with single steps. Not while a request runs."""
 
-    def probe_tree(self, widths: Widths) -> RowProbe:
-        """Compare passes of a tree with single steps. Not while a request runs.
-
-        Raises:
-            UnsupportedError: this machine verifies chains alone.
-        """
+    def probe_trees(self, choices: Sequence[Widths]) -> RowProbe:
+        """Compare passes of the trees that may be chosen with single steps. Not while a request runs."""
 
     def measure_costs(self) -> PassCosts:
         """Time passes of every size. Not while a request runs."""

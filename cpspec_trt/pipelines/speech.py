@@ -28,7 +28,6 @@ from cpspec_trt.speculation.fallback import resolve
 from cpspec_trt.speculation.policy import Widths
 from cpspec_trt.speculation.rules import RULES
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
-from cpspec_trt.speculation.tree import tree_rows
 from cpspec_trt.stages.row_probe import RowProbe
 from cpspec_trt.text.layout import PromptLayout
 
@@ -78,7 +77,7 @@ class SpeechPipeline:
         """Open the machine; arguments as for ``open_machine``."""
         self._config = engines.configs.talker
         self._device = engines.device
-        self._probes: dict[int | Widths, RowProbe] = {}
+        self._probes: dict[int | tuple[Widths, ...], RowProbe] = {}
         self._costs: PassCosts | None = None
         try:
             self._machine = open_machine(engines, rules, kernels)
@@ -103,7 +102,6 @@ class SpeechPipeline:
 
         Raises:
             EngineError: a tree does not fit, or an adaptive window has no stored costs under a rule that needs them.
-            UnsupportedError: a tree is asked for and this machine's drafts are chains.
         """
         machine = self._machine
         status = resolve(drafting, machine.groups, machine.codebook, machine.max_rows, rebuild)
@@ -117,15 +115,16 @@ class SpeechPipeline:
         return status
 
     def _probes_of(self, status: SpeculationStatus) -> list[RowProbe]:
-        """Of the largest chain, and of the largest tree where there are any."""
-        machine, window, tree = self._machine, status.effective, status.widths
+        """Of chains, and of trees where there are any."""
+        machine, window = self._machine, status.effective
+        choices: tuple[Widths, ...] = () if status.widths is None else (status.widths,)
         if status.adaptive and RULES[status.rule].codes_follow_seed:
-            tree = max(trees(window, machine.max_tree_rows), key=tree_rows, default=None)
+            choices = tuple(trees(window, machine.max_tree_rows))
         if window not in self._probes:
             self._probes[window] = machine.probe(window)
-        if tree is not None and tree not in self._probes:
-            self._probes[tree] = machine.probe_tree(tree)
-        return [self._probes[each] for each in (window, tree) if each is not None]
+        if choices and choices not in self._probes:
+            self._probes[choices] = machine.probe_trees(choices)
+        return [self._probes[each] for each in (window, choices) if each != ()]
 
     def _measured(self, drafting: Drafting) -> PassCosts:
         if not drafting.rule.codes_follow_seed:

@@ -15,10 +15,11 @@ from cpspec_trt.devices.device import Device
 from cpspec_trt.devices.packed import Contents, Packed
 from cpspec_trt.engines.tensorrt import TensorRTEngine
 from cpspec_trt.errors import EngineError
-from cpspec_trt.files.engine_config import MAX_VERIFY_ROWS, CodePredictorConfig
+from cpspec_trt.files.engine_config import MAX_TREE_ROWS, MAX_VERIFY_ROWS, CodePredictorConfig
 from cpspec_trt.files.sidecars import CodePredictorTables
 from cpspec_trt.kernels.device import DeviceKernels
 from cpspec_trt.kernels.device_arrays import DeviceFrameState, DeviceTables
+from cpspec_trt.speculation.tree import TreeLayout
 from cpspec_trt.stages.device_decoder import INT64, DeviceCache, PlannedPass, PositionTable, tensor_dtype
 from cpspec_trt.stages.row_probe import FRAMES, RowProbe, compare_rows
 
@@ -86,7 +87,8 @@ class DeviceCodePredictor:
         self.heads = device.uploaded(tables.lm_heads, hidden_dtype)
         self.cache = DeviceCache(device, manifest, batch)
         self.positions = PositionTable(manifest, config.decoder)
-        drafts, rows = batch * (MAX_VERIFY_ROWS - 1), batch * MAX_VERIFY_ROWS
+        drafts = batch * (MAX_VERIFY_ROWS - 1)
+        rows = batch * max(MAX_VERIFY_ROWS, min(self.max_rows, MAX_TREE_ROWS))
         self.results = Packed(device, self._results(drafts, rows))
         context = device.array((batch, self.hidden_size), hidden_dtype)
         self.state = DeviceFrameState(self.results.device["codes"], self.results.device["last"], context)
@@ -119,6 +121,35 @@ class DeviceCodePredictor:
             embeds = self._random_frame(generator)
             ones = self._rows_of(prefill, single, embeds)
             pairs += [(ones, self._rows_of(prefill, each, embeds)) for each in several]
+        return compare_rows(pairs, PREFILL_ROWS - 1, self._host_tables.lm_heads)
+
+    def probe_tree(
+        self, prefill: PlannedPass, single: PlannedPass, together: PlannedPass, tree: TreeLayout
+    ) -> RowProbe:
+        """Compare rows of a tree with those of the chains in it, fed one by one, on random input.
+
+        The first and the last path are compared, as far as a frame reaches. The cache holds garbage afterwards.
+
+        Args:
+            prefill: of positions 0 and 1.
+            single: of one row per sequence.
+            together: of the tree's rows.
+            tree: its nodes.
+        """
+        generator = np.random.default_rng(len(tree.depths))
+        batch, width = self.batch, self._codec_embedding.shape[1]
+        pairs = []
+        for leaf in (int(np.argmax(tree.depths)), len(tree.depths) - 1):
+            path = tree.path(leaf)[: self.groups - PREFILL_ROWS]
+            frame = self._random_frame(generator)
+            codes = generator.integers(self.codebook, size=(batch, len(tree.depths)))
+            planes = np.minimum(tree.depths, self.groups - PREFILL_ROWS)
+            embeds = self._host_tables.codec_embeddings[planes, codes].reshape(batch, -1, width)
+            prefill.evaluate(0, frame[:, :PREFILL_ROWS])
+            many = together.evaluate(PREFILL_ROWS, embeds, tree)[:, path]
+            prefill.evaluate(0, frame[:, :PREFILL_ROWS])
+            ones = [single.evaluate(PREFILL_ROWS + at, embeds[:, node : node + 1]) for at, node in enumerate(path)]
+            pairs.append((np.concatenate(ones, axis=1), many))
         return compare_rows(pairs, PREFILL_ROWS - 1, self._host_tables.lm_heads)
 
     def _random_frame(self, generator: np.random.Generator) -> np.ndarray:

@@ -14,6 +14,8 @@ from cpspec_trt.devices.packed import Contents, DeviceBlock, Packed
 from cpspec_trt.engines.tensorrt import TensorRTEngine, TensorRTPass
 from cpspec_trt.files.engine_config import DecoderDimensions
 from cpspec_trt.files.manifest import Manifest, ProfileName, TensorInfo
+from cpspec_trt.kernels.device_arrays import DeviceCaches
+from cpspec_trt.speculation.tree import TreeLayout
 from cpspec_trt.stages.positions import MASKED, rope_rows
 
 INT64 = np.dtype(np.int64)
@@ -34,11 +36,15 @@ class DeviceCache:
     """Keys and values of one decoder, [batch, kv_heads, capacity, head_dim] each, zeroed.
 
     Zeros matter: rows beyond a sequence's length are masked, and a masked NaN would still spread through 0 * NaN.
+
+    Attributes:
+        described: all of them, for kernels.
     """
 
     def __init__(self, device: Device, manifest: Manifest, batch: int) -> None:
         self._device = device
         self._block = DeviceBlock(device, _cache_contents(manifest, batch))
+        self.described = DeviceCaches(device, list(self._block.arrays.values()))
 
     def clear(self) -> None:
         """Zero all of it, in the stream's order."""
@@ -154,19 +160,37 @@ class PlannedPass:
         host["rope_sin"][row] = self._table.sin[position:end]
         host["write_indices"][row] = position
 
-    def evaluate(self, position: int, embeds: np.ndarray) -> np.ndarray:
+    def place_tree(self, row: int, position: int, tree: TreeLayout) -> None:
+        """Plan the new rows of a sequence as a tree, its root at ``position``, at least 1; node j goes to slot
+        ``position + j``, stands as deep as it lies, and sees its ancestors and what lies before the root."""
+        host, at = self.plan.host, position + tree.depths
+        mask = host[MASK][row]
+        mask[:] = self._table.mask[position - 1]
+        for node, parent in enumerate(tree.parents.tolist()):
+            if parent >= 0:
+                mask[node] = mask[parent]
+            mask[node, position + node] = 0
+        host["rope_cos"][row] = self._table.cos[at]
+        host["rope_sin"][row] = self._table.sin[at]
+        host["write_indices"][row] = position
+
+    def evaluate(self, position: int, embeds: np.ndarray, tree: TreeLayout | None = None) -> np.ndarray:
         """Run the pass now and wait for it: for probes, not for requests.
 
         Args:
             position: of the first new row of every sequence.
             embeds: float32 [batch, rows, width].
+            tree: how the rows hang together; None for a chain.
 
         Returns:
             [batch, rows, hidden] in the engine's dtype.
         """
         batch = len(embeds)
         for row in range(batch):
-            self.place(row, position)
+            if tree is None:
+                self.place(row, position)
+            else:
+                self.place_tree(row, position, tree)
         self.plan.upload()
         self._device.write(self.embeds, embeds)
         self.bound.run()

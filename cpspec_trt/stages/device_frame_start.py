@@ -7,8 +7,8 @@ import numpy as np
 from cpspec_trt.devices.arrays import DeviceArray
 from cpspec_trt.devices.packed import Contents
 from cpspec_trt.errors import EngineError
-from cpspec_trt.kernels.device import BoundOperation
 from cpspec_trt.kernels.device_arrays import DeviceDrafts, DeviceHeadRows
+from cpspec_trt.kernels.device_operations import BoundOperation
 from cpspec_trt.stages.device_code_predictor import PREFILL_ROWS, DeviceCodePredictor
 from cpspec_trt.stages.device_plans import (
     FILTERS,

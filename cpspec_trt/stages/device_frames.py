@@ -7,7 +7,7 @@ its first round, which is always the same, go into the stream behind the Talker'
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from cpspec_trt.speculation.statistics import SpeculationStatistics
 from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
 from cpspec_trt.stages.device_frame_start import FrameStart
 from cpspec_trt.stages.device_plans import RowParameters
-from cpspec_trt.stages.device_round import DeviceRound
+from cpspec_trt.stages.device_verify import VerifyRound
 
 
 class DeviceFrameDecoder:
@@ -37,7 +37,7 @@ class DeviceFrameDecoder:
         self,
         predictor: DeviceCodePredictor,
         start: FrameStart,
-        rounds: Mapping[int, DeviceRound],
+        rounds: Mapping[Widths, VerifyRound],
         window: int,
         rule: Rule,
         policy: Policy | None = None,
@@ -47,11 +47,12 @@ class DeviceFrameDecoder:
         Args:
             predictor: the CodePredictor.
             start: its start of a frame.
-            rounds: a round for 0 … window - 1 drafts; for 0 alone where ``window`` is 0.
+            rounds: a round for everything that may be drafted, and for what a frame's end leaves of it (see
+                ``cut_short``).
             window: rows of a verify pass; 0 decodes autoregressively.
             rule: under which the rounds were captured.
-            policy: chooses the drafts of each round, chains of at most ``window - 1``; None drafts as many as the
-                window takes.
+            policy: chooses the drafts of each round, at most ``window - 1`` deep; None drafts chains of as many as
+                the window takes.
         """
         self._predictor, self._start, self._rounds = predictor, start, rounds
         self._speculative, self._rule = window > 0, rule
@@ -61,7 +62,7 @@ class DeviceFrameDecoder:
         self.parameters = RowParameters(batch)
         self._last = np.zeros(batch, np.int64)
         self._rows = np.arange(batch)
-        self._running: DeviceRound | None = None
+        self._running: VerifyRound | None = None
         self._first = False
         self._counters = FrameCounters(batch, max_drafts)
         self._widths: Widths = ()
@@ -121,8 +122,10 @@ class DeviceFrameDecoder:
             self._first = False
         if rounds is None:
             return
-        if host["draft_errors"][: rounds.slots].any() or host["target_errors"][: rounds.verified].any():
-            self._raise_faults(rounds)
+        fault = rounds.first_fault(self._last)
+        if fault is not None:
+            row, depth, flag = fault
+            raise RowNumericError(row, int(self.parameters.frames[row]), depth, flag)
         part = rounds.counts >= 0
         outcome = Outcome(self._rows[part], rounds.counts[part], host["accepted"][part], host["commits"][part])
         if (outcome.accepted < 0).any():
@@ -142,30 +145,17 @@ class DeviceFrameDecoder:
         self._chosen[self._widths] += 1
         # A finished row stands at G - 1, for which this gives -1: no part.
         counts = np.minimum(len(self._widths), self._predictor.groups - 2 - self._last)
-        self._running = self._rounds[int(counts.max())]
+        self._running = self._rounds[self._widths[: int(counts.max())]]
         self._running.plan(self._last, counts, self.parameters)
         self._running.launch()
-
-    def _raise_faults(self, rounds: DeviceRound) -> None:
-        """Raise for the first flagged row that has a part; rows left over are flagged too, and mean nothing."""
-        host = self._predictor.results.host
-        drafted = scored = 0
-        faults: list[tuple[int, int, int]] = []
-        for row, (m, count) in enumerate(zip(self._last.tolist(), rounds.counts.tolist(), strict=True)):
-            if count < 0:
-                scored += 1
-                continue
-            for kind, begin, rows in (("draft", drafted, count), ("target", scored, count + 1)):
-                flags = host[f"{kind}_errors"][begin : begin + rows]
-                if flags.any():
-                    at = int(np.flatnonzero(flags)[0])
-                    faults.append((row, m + 1 + at, int(flags[at])))
-            drafted, scored = drafted + count, scored + count + 1
-        if faults:
-            row, depth, flag = faults[0]
-            raise RowNumericError(row, int(self.parameters.frames[row]), depth, flag)
 
     def _rule_name(self, filters: FilterParameters) -> str | None:
         if not self._speculative:
             return None
         return GREEDY if filters.greedy else self._rule.name
+
+
+def cut_short(choices: Iterable[Widths]) -> list[Widths]:
+    """Everything that a round may draft where ``choices`` may be chosen: a frame's end cuts them short."""
+    found = {widths[:depth] for widths in choices for depth in range(len(widths) + 1)}
+    return sorted({(), *found}, key=lambda widths: (len(widths), widths))

@@ -9,12 +9,12 @@ import numpy as np
 from cpspec_trt.files.pass_costs import PassCosts
 from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
 from cpspec_trt.stages.device_plans import RowParameters
-from cpspec_trt.stages.device_round import DeviceRound
+from cpspec_trt.stages.device_verify import VerifyRound
 
 _WARM, _TIMED = 3, 20
 
 
-def measure_rounds(predictor: DeviceCodePredictor, rounds: Sequence[DeviceRound]) -> PassCosts:
+def measure_rounds(predictor: DeviceCodePredictor, rounds: Sequence[VerifyRound]) -> PassCosts:
     """Time each round's graph, all it holds: heads and draws are part of the pass's time, so a head takes none.
 
     The state of the frames and the cache hold garbage afterwards.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -22,10 +21,10 @@ FILTERS = ("temperature", "top_k", "top_p")
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """When a round leaves a code to a plain step (see ``kernels.rules_protocol``).
+    """When a round leaves a code of a request to a plain step (see ``kernels.rules_protocol``).
 
     Attributes:
-        tolerance: gap below which a verified row decides nothing.
+        tolerance: gap below which a verified row decides nothing; 0 where none is guarded.
         of_logits: the gap is that of the two best logits, for greedy rows; else that of the two best perturbed
             log-probabilities, which the rule coupled compares by itself.
     """
@@ -34,8 +33,11 @@ class Guard:
     of_logits: bool
 
 
-def guard_for(filters: FilterParameters, rule: Rule, tolerance: float) -> Guard | None:
-    """The guard of a request, None where it needs none.
+UNGUARDED = Guard(0.0, of_logits=False)
+
+
+def guard_for(filters: FilterParameters, rule: Rule, tolerance: float) -> Guard:
+    """The guard of a request.
 
     Codes must not depend on rounding where they are a function of the seed: in greedy rows and under coupling. Other
     rules keep the law of the codes whatever the rounding.
@@ -46,19 +48,14 @@ def guard_for(filters: FilterParameters, rule: Rule, tolerance: float) -> Guard 
         tolerance: gap of two logits, of the backend; 0 where its rows are exact.
     """
     if not tolerance:
-        return None
+        return UNGUARDED
     if filters.greedy:
         return Guard(tolerance, of_logits=True)
-    if not rule.codes_follow_seed:
-        return None
-    # A tolerance is part of a graph. Rounding the temperature down to a power of sqrt(2) keeps their number small, and
-    # guards a little more than it must.
-    steps = math.floor(2 * math.log2(filters.temperature))
-    return Guard(tolerance / 2 ** (steps / 2), of_logits=False)
+    return Guard(tolerance / filters.temperature, of_logits=False) if rule.codes_follow_seed else UNGUARDED
 
 
 class RowParameters:
-    """What decides the draws of each row of the batch: filters, seed, frame.
+    """What decides the draws of each row of the batch: filters, seed, frame, tolerance of the guard.
 
     Attributes:
         version: grows with every change.
@@ -70,14 +67,15 @@ class RowParameters:
         self.top_p = np.ones(batch, np.float32)
         self.seeds = np.zeros(batch, np.uint64)
         self.frames = np.zeros(batch, np.uint32)
+        self.tolerances = np.zeros(batch, np.float32)
         self.version = 0
 
-    def set(self, row: int, filters: FilterParameters, seed: int) -> None:
-        """Begin a request in a row."""
+    def set(self, row: int, filters: FilterParameters, seed: int, tolerance: float = 0.0) -> None:
+        """Begin a request in a row; ``tolerance`` is its guard's."""
         packed = FilterRows.pack([filters])
         for name in FILTERS:
             getattr(self, name)[row] = getattr(packed, name)[0]
-        self.seeds[row] = seed
+        self.seeds[row], self.tolerances[row] = seed, tolerance
         self.version += 1
 
     def at_frame(self, frame: int) -> None:

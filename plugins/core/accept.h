@@ -47,4 +47,8 @@ CPSPEC_HD bool stands_jointly(float uniform, float reach) { return uniform <= re
 
 CPSPEC_HD bool is_guarded(float gap, float tolerance) { return gap < tolerance; }
 
+CPSPEC_HD float tolerance_of(const float* tolerances, int64_t sequence) {
+    return tolerances ? tolerances[sequence] : 0.0f;
+}
+
 }  // namespace cpspec

@@ -19,15 +19,15 @@ struct Round {
     const uint32_t* frames;
     cpspec_rule rule;
     const float* margins;
-    float tolerance;
+    const float* tolerances;
 };
 
 cpspec_status check_round(const char* operation, const Round& round) {
     CPSPEC_CHECK(check_vocabulary(operation, round.vocabulary));
     CPSPEC_CHECK(check_rule(operation, round.rule));
-    CPSPEC_CHECK(check_tolerance(operation, round.tolerance));
     int64_t total = 0;
     CPSPEC_CHECK(check_drafts(operation, round.drafts, round.vocabulary, &total));
+    CPSPEC_CHECK(check_tolerances(operation, round.tolerances, round.drafts->sequences));
     if (round.drafts->sequences == 0) return CPSPEC_OK;
     if (total > 0 && round.rule != CPSPEC_COUPLED) CPSPEC_CHECK(check_pointers(operation, {{"draft", round.draft}}));
     return check_pointers(operation, {{"target", round.target}, {"seeds", round.seeds}, {"frames", round.frames}});
@@ -44,7 +44,7 @@ void decide_each(const Round& round, LastOf last_of, Done done) {
         chain.last = last_of(a);
         chain.seed = round.seeds[a];
         chain.frame = round.frames[a];
-        done(a, chain, decide(chain, round.rule, round.tolerance, scratch));
+        done(a, chain, decide(chain, round.rule, tolerance_of(round.tolerances, a), scratch));
         chain.target += (chain.count + 1) * chain.vocabulary;
         if (chain.draft) chain.draft += chain.count * chain.vocabulary;
         if (chain.codes) chain.codes += chain.count;
@@ -83,18 +83,19 @@ int64_t commit(const cpspec_frame_state& state, int64_t row, const Chain& chain,
 }  // namespace
 
 cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* drafts, const float* margins,
-                                   float tolerance, int64_t* accepted, int64_t* codes, cpspec_stream) {
+                                   const float* tolerances, int64_t* accepted, int64_t* codes, cpspec_stream) {
     constexpr const char* kName = "cpspec_accept_greedy";
     begin_operation();
-    CPSPEC_CHECK(check_tolerance(kName, tolerance));
     int64_t total = 0;
     CPSPEC_CHECK(check_drafts(kName, drafts, INT64_MAX, &total));
+    CPSPEC_CHECK(check_tolerances(kName, tolerances, drafts->sequences));
     if (drafts->sequences == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"targets", targets}, {"accepted", accepted}, {"codes", codes}}));
     const int64_t* draft = drafts->codes;
-    const auto guarded = [&](int64_t row) { return margins && is_guarded(margins[row], tolerance); };
     for (int64_t a = 0, first = 0; a < drafts->sequences; ++a) {
         const int64_t count = drafts->counts[a];
+        const float tolerance = tolerance_of(tolerances, a);
+        const auto guarded = [&](int64_t row) { return margins && is_guarded(margins[row], tolerance); };
         int64_t kept = 0;
         while (kept < count && !guarded(first + kept) && draft[kept] == targets[first + kept]) ++kept;
         accepted[a] = kept;
@@ -108,21 +109,21 @@ cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* 
 cpspec_status cpspec_accept_rejection(const float* target, const float* draft, int64_t vocabulary,
                                       const cpspec_drafts* drafts, const int64_t* last, const uint64_t* seeds,
                                       const uint32_t* frames, int64_t* accepted, int64_t* codes, cpspec_stream) {
-    const Round round{target, draft, vocabulary, drafts, seeds, frames, CPSPEC_REJECTION, nullptr, 0.0f};
+    const Round round{target, draft, vocabulary, drafts, seeds, frames, CPSPEC_REJECTION, nullptr, nullptr};
     return accept("cpspec_accept_rejection", round, last, accepted, codes);
 }
 
 cpspec_status cpspec_accept_block(const float* target, const float* draft, int64_t vocabulary,
                                   const cpspec_drafts* drafts, const int64_t* last, const uint64_t* seeds,
                                   const uint32_t* frames, int64_t* accepted, int64_t* codes, cpspec_stream) {
-    const Round round{target, draft, vocabulary, drafts, seeds, frames, CPSPEC_BLOCK, nullptr, 0.0f};
+    const Round round{target, draft, vocabulary, drafts, seeds, frames, CPSPEC_BLOCK, nullptr, nullptr};
     return accept("cpspec_accept_block", round, last, accepted, codes);
 }
 
 cpspec_status cpspec_accept_coupled(const float* target, int64_t vocabulary, const cpspec_drafts* drafts,
                                     const int64_t* last, const uint64_t* seeds, const uint32_t* frames,
-                                    float tolerance, int64_t* accepted, int64_t* codes, cpspec_stream) {
-    const Round round{target, nullptr, vocabulary, drafts, seeds, frames, CPSPEC_COUPLED, nullptr, tolerance};
+                                    const float* tolerances, int64_t* accepted, int64_t* codes, cpspec_stream) {
+    const Round round{target, nullptr, vocabulary, drafts, seeds, frames, CPSPEC_COUPLED, nullptr, tolerances};
     return accept("cpspec_accept_coupled", round, last, accepted, codes);
 }
 
@@ -130,10 +131,10 @@ cpspec_status cpspec_accept_commit(const float* target, const float* draft, int6
                                    const cpspec_drafts* drafts, const uint64_t* seeds, const uint32_t* frames,
                                    const void* hidden, int64_t hidden_count, const int64_t* first_hidden,
                                    const cpspec_frame_state* state, cpspec_rule rule, const float* margins,
-                                   float tolerance, int64_t* accepted, int64_t* commits, cpspec_stream) {
+                                   const float* tolerances, int64_t* accepted, int64_t* commits, cpspec_stream) {
     constexpr const char* kName = "cpspec_accept_commit";
     begin_operation();
-    const Round round{target, draft, vocabulary, drafts, seeds, frames, rule, margins, tolerance};
+    const Round round{target, draft, vocabulary, drafts, seeds, frames, rule, margins, tolerances};
     CPSPEC_CHECK(check_round(kName, round));
     CPSPEC_CHECK(check_state(kName, state));
     CPSPEC_CHECK(check_rows(kName, drafts, state));

@@ -135,9 +135,13 @@ cpspec_status check_rule(const char* operation, int rule) {
     return fail(CPSPEC_INVALID_ARGUMENT, "%s: rule is %d, which is no cpspec_rule", operation, rule);
 }
 
-cpspec_status check_tolerance(const char* operation, float tolerance) {
-    if (tolerance >= 0.0f) return CPSPEC_OK;
-    return fail(CPSPEC_INVALID_ARGUMENT, "%s: tolerance is %g, it must be at least 0", operation, double(tolerance));
+cpspec_status check_tolerances(const char* operation, const float* tolerances, int64_t sequences) {
+    for (int64_t a = 0; tolerances && a < sequences; ++a) {
+        if (tolerances[a] >= 0.0f) continue;
+        return fail(CPSPEC_INVALID_ARGUMENT, "%s: tolerances holds %g, it must be at least 0", operation,
+                    double(tolerances[a]));
+    }
+    return CPSPEC_OK;
 }
 
 cpspec_status check_rows(const char* operation, const cpspec_drafts* drafts, const cpspec_frame_state* state) {

@@ -41,7 +41,7 @@ cpspec_status check_drafts(const char* operation, const cpspec_drafts* drafts, i
 cpspec_status check_trees(const char* operation, const cpspec_trees* trees);
 
 cpspec_status check_rule(const char* operation, int rule);
-cpspec_status check_tolerance(const char* operation, float tolerance);
+cpspec_status check_tolerances(const char* operation, const float* tolerances, int64_t sequences);
 
 // That every sequence stands in a row of the batch whose frame has room for its drafts and the code after them.
 cpspec_status check_rows(const char* operation, const cpspec_drafts* drafts, const cpspec_frame_state* state);

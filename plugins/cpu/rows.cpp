@@ -114,6 +114,7 @@ cpspec_status cpspec_copy_accepted_rows(void* const* caches, int64_t cache_count
     const size_t bytes = size_t(head_size) * element_bytes(dtype);
     for (int64_t a = 0; a < sequences; ++a) {
         for (int64_t i = 0; i < counts[a]; ++i) {
+            if (sources[i] == -1) continue;
             CPSPEC_CHECK(check_index(kName, "sources", sources[i], capacity));
             CPSPEC_CHECK(check_index(kName, "first", first[a] + i, sources[i] + 1));
         }
@@ -121,6 +122,7 @@ cpspec_status cpspec_copy_accepted_rows(void* const* caches, int64_t cache_count
             char* cache = static_cast<char*>(caches[block / heads]) +
                           size_t((rows[a] * heads + block % heads) * capacity) * bytes;
             for (int64_t i = 0; i < counts[a]; ++i) {
+                if (sources[i] == -1) continue;
                 std::memmove(cache + size_t(first[a] + i) * bytes, cache + size_t(sources[i]) * bytes, bytes);
             }
         }

@@ -10,7 +10,6 @@ namespace {
 cpspec_status check_round(const char* operation, const Round& round, int64_t vocabulary, const cpspec_drafts* drafts) {
     CPSPEC_CHECK(check_vocabulary(operation, vocabulary));
     CPSPEC_CHECK(check_rule(operation, round.rule));
-    CPSPEC_CHECK(check_tolerance(operation, round.tolerance));
     CPSPEC_CHECK(check_drafts_on_device(operation, drafts));
     if (drafts->sequences == 0) return CPSPEC_OK;
     return check_pointers(operation, {{"target", round.target}, {"seeds", round.seeds}, {"frames", round.frames}});
@@ -28,36 +27,35 @@ cpspec_status accept(const char* operation, const Round& round, int64_t vocabula
 }  // namespace
 
 cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* drafts, const float* margins,
-                                   float tolerance, int64_t* accepted, int64_t* codes, cpspec_stream stream) {
+                                   const float* tolerances, int64_t* accepted, int64_t* codes, cpspec_stream stream) {
     constexpr const char* kName = "cpspec_accept_greedy";
     begin_operation();
-    CPSPEC_CHECK(check_tolerance(kName, tolerance));
     CPSPEC_CHECK(check_drafts_on_device(kName, drafts));
     if (drafts->sequences == 0) return CPSPEC_OK;
     CPSPEC_CHECK(check_pointers(kName, {{"targets", targets}, {"accepted", accepted}, {"codes", codes}}));
-    return enqueue({kName, drafts->sequences, 0, stream}, accept_greedy_sequences, targets, *drafts, margins, tolerance,
-                   accepted, codes);
+    return enqueue({kName, drafts->sequences, 0, stream}, accept_greedy_sequences, targets, *drafts, margins,
+                   tolerances, accepted, codes);
 }
 
 cpspec_status cpspec_accept_rejection(const float* target, const float* draft, int64_t vocabulary,
                                       const cpspec_drafts* drafts, const int64_t* last, const uint64_t* seeds,
                                       const uint32_t* frames, int64_t* accepted, int64_t* codes,
                                       cpspec_stream stream) {
-    const Round round{target, draft, int(vocabulary), seeds, frames, CPSPEC_REJECTION, nullptr, 0.0f};
+    const Round round{target, draft, int(vocabulary), seeds, frames, CPSPEC_REJECTION, nullptr, nullptr};
     return accept("cpspec_accept_rejection", round, vocabulary, drafts, last, accepted, codes, stream);
 }
 
 cpspec_status cpspec_accept_block(const float* target, const float* draft, int64_t vocabulary,
                                   const cpspec_drafts* drafts, const int64_t* last, const uint64_t* seeds,
                                   const uint32_t* frames, int64_t* accepted, int64_t* codes, cpspec_stream stream) {
-    const Round round{target, draft, int(vocabulary), seeds, frames, CPSPEC_BLOCK, nullptr, 0.0f};
+    const Round round{target, draft, int(vocabulary), seeds, frames, CPSPEC_BLOCK, nullptr, nullptr};
     return accept("cpspec_accept_block", round, vocabulary, drafts, last, accepted, codes, stream);
 }
 
 cpspec_status cpspec_accept_coupled(const float* target, int64_t vocabulary, const cpspec_drafts* drafts,
                                     const int64_t* last, const uint64_t* seeds, const uint32_t* frames,
-                                    float tolerance, int64_t* accepted, int64_t* codes, cpspec_stream stream) {
-    const Round round{target, nullptr, int(vocabulary), seeds, frames, CPSPEC_COUPLED, nullptr, tolerance};
+                                    const float* tolerances, int64_t* accepted, int64_t* codes, cpspec_stream stream) {
+    const Round round{target, nullptr, int(vocabulary), seeds, frames, CPSPEC_COUPLED, nullptr, tolerances};
     return accept("cpspec_accept_coupled", round, vocabulary, drafts, last, accepted, codes, stream);
 }
 
@@ -65,10 +63,11 @@ cpspec_status cpspec_accept_commit(const float* target, const float* draft, int6
                                    const cpspec_drafts* drafts, const uint64_t* seeds, const uint32_t* frames,
                                    const void* hidden, int64_t hidden_count, const int64_t* first_hidden,
                                    const cpspec_frame_state* state, cpspec_rule rule, const float* margins,
-                                   float tolerance, int64_t* accepted, int64_t* commits, cpspec_stream stream) {
+                                   const float* tolerances, int64_t* accepted, int64_t* commits,
+                                   cpspec_stream stream) {
     constexpr const char* kName = "cpspec_accept_commit";
     begin_operation();
-    const Round round{target, draft, int(vocabulary), seeds, frames, rule, margins, tolerance};
+    const Round round{target, draft, int(vocabulary), seeds, frames, rule, margins, tolerances};
     CPSPEC_CHECK(check_round(kName, round, vocabulary, drafts));
     CPSPEC_CHECK(check_state(kName, state));
     if (state->batch == 0) return CPSPEC_OK;

@@ -1,6 +1,7 @@
 // Acceptance of draft chains, one block per sequence, and the commit of what was accepted.
 #pragma once
 
+#include "commit.cuh"
 #include "rules.cuh"
 
 namespace cpspec {
@@ -13,12 +14,12 @@ struct EqualsTarget {
 };
 
 __global__ void __launch_bounds__(kMaxBlockThreads)
-accept_greedy_sequences(const int64_t* targets, cpspec_drafts drafts, const float* margins, float tolerance,
-                        int64_t* accepted, int64_t* codes) {
+accept_greedy_sequences(const int64_t* targets, cpspec_drafts drafts, const float* margins,
+                        const float* tolerances, int64_t* accepted, int64_t* codes) {
     CPSPEC_SHARED(BlockScratch, scratch);
     const int64_t a = blockIdx.x, begin = begin_of(drafts, a, scratch);
     const int64_t* own_targets = targets + begin + a;  // every earlier sequence has one target more than drafts
-    const LeadsEnough leads{margins ? margins + begin + a : nullptr, tolerance};
+    const LeadsEnough leads{margins ? margins + begin + a : nullptr, tolerance_of(tolerances, a)};
     const EqualsTarget equals{own_targets, drafts.codes + begin, leads};
     const int64_t stand = leading(equals, count_of(drafts, a), scratch);
     if (threadIdx.x != 0) return;
@@ -31,25 +32,10 @@ accept_sequences(Round round, cpspec_drafts drafts, const int64_t* last, int64_t
     CPSPEC_SHARED(BlockScratch, scratch);
     const int64_t a = blockIdx.x;
     const Chain chain = chain_of(round, drafts, a, begin_of(drafts, a, scratch), last[a]);
-    const Decision decision = decide(chain, round.rule, round.tolerance, scratch);
+    const Decision decision = decide(chain, round.rule, tolerance_of(round.tolerances, a), scratch);
     if (threadIdx.x != 0) return;
     accepted[a] = decision.accepted;
     codes[a] = decision.code;
-}
-
-struct Verified {
-    const char* hidden;  // [count, width] in the state's dtype
-    int64_t count;
-    const int64_t* first;  // [A]
-};
-
-// The rows of the batch without a sequence have committed nothing.
-__device__ inline void commit_nothing(const cpspec_drafts& drafts, int64_t batch, int64_t* commits) {
-    for (int64_t row = threadIdx.x; row < batch; row += blockDim.x) {
-        bool present = false;
-        for (int64_t each = 0; each < drafts.sequences; ++each) present |= drafts.rows[each] == row;
-        if (!present) commits[row] = 0;
-    }
 }
 
 // Blocks 0 ... A-1 accept and commit a sequence each; block A sees to the rows without one. A sequence that cannot be
@@ -59,14 +45,15 @@ accept_and_commit(Round round, cpspec_drafts drafts, Verified verified, cpspec_f
                   int64_t* commits) {
     CPSPEC_SHARED(BlockScratch, scratch);
     const int64_t a = blockIdx.x;
-    if (a == drafts.sequences) return commit_nothing(drafts, state.batch, commits);
+    if (a == drafts.sequences) return commit_nothing(drafts.rows, drafts.sequences, state.batch, commits);
     const int64_t row = drafts.rows[a], begin = begin_of(drafts, a, scratch);
     if (!in_range(row, state.batch)) {
         if (threadIdx.x == 0) accepted[a] = -1;
         return;
     }
     const int64_t last = state.last[row];
-    const Decision decision = decide(chain_of(round, drafts, a, begin, last), round.rule, round.tolerance, scratch);
+    const Chain chain = chain_of(round, drafts, a, begin, last);
+    const Decision decision = decide(chain, round.rule, tolerance_of(round.tolerances, a), scratch);
     const int64_t committed = decision.accepted + (decision.code >= 0 ? 1 : 0);
     const int64_t source = verified.first[a] + committed - 1;
     const bool sound = decision.code != kWithoutMass && last >= 0 && last + committed < state.groups &&

@@ -52,6 +52,13 @@ __device__ __forceinline__ int64_t node_count(const cpspec_trees& trees, int64_t
     return count_of(trees.nodes, sequence, trees.codes, CPSPEC_MAX_TREE_NODES);
 }
 
+// The code of node `node` of all, -1 where it does not exist.
+__device__ __forceinline__ int64_t code_of_node(const cpspec_trees& trees, int64_t node) {
+    if (!trees.places) return trees.codes[node];
+    const int64_t place = trees.places[node];
+    return place < 0 ? -1 : trees.codes[place];
+}
+
 // Where a sequence's nodes begin.
 __device__ inline int64_t first_node(const cpspec_trees& trees, int64_t sequence, BlockScratch& scratch) {
     return begin_of([&](int64_t a) { return node_count(trees, a); }, sequence, scratch);

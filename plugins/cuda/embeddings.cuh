@@ -67,7 +67,7 @@ build_tree_rows(cpspec_frame_state state, cpspec_trees trees, cpspec_tables tabl
     if (a >= 0 && node < node_count(trees, a)) {
         const int64_t last = state.last[row], depth = depth_of_node(trees.parents + first, node);
         if (node > 0)
-            code = trees.codes[first + node];
+            code = code_of_node(trees, first + node);
         else
             code = in_range(last, state.groups) ? state.codes[row * state.groups + last] : -1;
         if (depth >= 0) embedding = embedding_of(tables, last + depth, code);

@@ -16,8 +16,8 @@ struct Round {
     const uint64_t* seeds;
     const uint32_t* frames;
     cpspec_rule rule;
-    const float* margins;  // [sum(counts + 1)] or null
-    float tolerance;
+    const float* margins;     // [sum(counts + 1)] or null
+    const float* tolerances;  // [A] or null
 };
 
 // One sequence of it.

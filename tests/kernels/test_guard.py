@@ -11,7 +11,7 @@ import pytest
 from cpspec_trt.errors import NumericError, UsageError
 from cpspec_trt.kernels.native import NativeKernels
 from cpspec_trt.kernels.oracle import OracleKernels
-from cpspec_trt.kernels.rules_protocol import GUARDED, AcceptanceRule, RuleKernels
+from cpspec_trt.kernels.rules_protocol import GUARDED, AcceptanceRule, RuleKernels, Tolerance
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
@@ -65,16 +65,6 @@ def test_greedy_acceptance_under_guard_equals_the_oracle_on_random_rounds(kernel
     np.testing.assert_array_equal(results[1], results[0])
 
 
-@pytest.mark.parametrize("tolerance", [-0.1, math.nan])
-def test_a_tolerance_that_is_none_is_refused(native: NativeKernels, tolerance: float) -> None:
-    one, word = np.zeros(1, np.int64), np.zeros(1, np.uint32)
-    with pytest.raises(UsageError, match=r"^cpspec_accept_greedy: tolerance is (-0.1|nan), it must be at least 0$"):
-        native.accept_greedy(one, np.empty(0, int), one, one.copy(), one.copy(), None, tolerance)
-    law, seeds = np.ones((1, 3), np.float32), np.zeros(1, np.uint64)
-    with pytest.raises(UsageError, match=r"^cpspec_accept_coupled: tolerance is"):
-        native.accept_coupled(law, np.empty(0, int), one, one, seeds, word, one.copy(), one.copy(), tolerance)
-
-
 def test_a_rule_that_is_none_is_refused(native: NativeKernels) -> None:
     with pytest.raises(UsageError, match=r"^cpspec_accept_commit: rule is 3, which is no cpspec_rule"):
         Commit().run(native, 3, None, 0.0)  # type: ignore[arg-type]
@@ -91,7 +81,7 @@ class Commit:
         self.target = np.eye(6, dtype=np.float32)[[3, 4, 5, 1, 2, 0]]
         self.draft = self.target[[0, 1, 4]]
 
-    def run(self, kernels: RuleKernels, rule: AcceptanceRule, margins: np.ndarray | None, tolerance: float) -> None:
+    def run(self, kernels: RuleKernels, rule: AcceptanceRule, margins: np.ndarray | None, tolerance: Tolerance) -> None:
         hidden = np.arange(24, dtype=np.float32).reshape(12, 2)
         state = self.codes, self.last, self.context
         kernels.accept_commit(
@@ -138,6 +128,35 @@ def test_a_guarded_sequence_commits_its_drafts_alone_and_stays_where_it_has_none
     assert (state.codes[0] == 9).all()
     assert state.last.tolist() == [1, 5, 5, 3]
     assert state.context.tolist() == [[0, 0], [8, 9], [0, 0], [18, 19]]
+
+
+@pytest.mark.parametrize("rule", AcceptanceRule)
+def test_every_sequence_has_a_tolerance_of_its_own(kernels: RuleKernels, rule: AcceptanceRule) -> None:
+    state = Commit()
+    state.run(kernels, rule, np.full(6, 0.3, np.float32), np.array([0.2, 0.4, 0], np.float32))
+    assert state.accepted.tolist() == [2, 0, 1]
+    assert state.commits.tolist() == [0, 2, 0, 3]  # the sequence in row 0 alone is guarded
+
+
+def test_coupled_and_greedy_sequences_have_tolerances_of_their_own(kernels: RuleKernels) -> None:
+    random = np.random.default_rng(3)
+    law = random.dirichlet(np.ones(5), 400).astype(np.float32)
+    none, counts = np.empty(0, np.int64), np.zeros(400, np.int64)
+    noise = counts + 1, np.arange(400, dtype=np.uint64), np.zeros(400, np.uint32)
+    each = np.tile(np.array([0, 0.3, 10], np.float32), 134)[:400]
+    margins = random.random(400).astype(np.float32)
+    for coupled in (True, False):
+        found = []
+        for tolerance in (0.0, np.float32(0.3), 10.0, each):
+            accepted, codes = np.full((2, 400), -7)
+            if coupled:
+                kernels.accept_coupled(law, none, counts, *noise, accepted, codes, tolerance)
+            else:
+                kernels.accept_greedy(counts + 2, none, counts, accepted, codes, margins, tolerance)
+            found.append(codes)
+        np.testing.assert_array_equal(found[3], np.choose(np.arange(400) % 3, found[:3]))
+        guarded = [int((codes == GUARDED).sum()) for codes in found]
+        assert 0 == guarded[0] < guarded[1] < guarded[2]
 
 
 @pytest.mark.parametrize("rule", AcceptanceRule)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -128,3 +130,13 @@ def test_kv_rows_that_would_overwrite_what_is_still_to_be_read(cpu: NativeKernel
         cpu.copy_accepted_rows(caches, np.zeros(2, int), np.array([2, -1]), np.zeros(2, int), one)
     with pytest.raises(UsageError, match="sources holds 8, it must be at least 0 and below 8"):
         cpu.copy_accepted_rows(caches, one, one + 1, one, np.array([8]))
+
+
+@pytest.mark.parametrize("tolerance", [-0.1, math.nan])
+def test_a_tolerance_that_is_none_is_refused(cpu: NativeKernels, tolerance: float) -> None:
+    one, word = np.zeros(1, np.int64), np.zeros(1, np.uint32)
+    with pytest.raises(UsageError, match=r"^cpspec_accept_greedy: tolerances holds (-0.1|nan), it must be at least 0$"):
+        cpu.accept_greedy(one, np.empty(0, int), one, one.copy(), one.copy(), None, tolerance)
+    law, seeds = np.ones((1, 3), np.float32), np.zeros(1, np.uint64)
+    with pytest.raises(UsageError, match=r"^cpspec_accept_coupled: tolerances holds"):
+        cpu.accept_coupled(law, np.empty(0, int), one, one, seeds, word, one.copy(), one.copy(), tolerance)

@@ -170,3 +170,13 @@ def test_the_kv_rows_of_an_accepted_path_move_together_in_every_cache(kernels: K
         want[3, :, [5, 6, 7]] = old[3][:, [5, 7, 10]].swapaxes(0, 1)
         want[1, :, [0, 1]] = old[1][:, [1, 4]].swapaxes(0, 1)
         np.testing.assert_array_equal(cache, want)
+
+
+def test_a_source_that_is_absent_copies_nothing(kernels: Kernels, dtype: np.dtype) -> None:
+    cache = np.random.default_rng(5).normal(size=(3, 2, 12, 5)).astype(dtype)
+    moved = cache.copy()
+    sources = np.array([4, 6, -1, -1, -1, -1])
+    kernels.copy_accepted_rows([moved], np.array([2, 0]), np.array([3, 3]), np.array([4, 1]), sources)
+    want = cache.copy()
+    want[2, :, 5] = cache[2, :, 6]
+    np.testing.assert_array_equal(moved, want)

@@ -12,7 +12,7 @@ from cpspec_trt.errors import NumericError
 from cpspec_trt.kernels.native import NativeKernels
 from cpspec_trt.kernels.oracle import OracleKernels
 from cpspec_trt.kernels.philox import Purpose, stream
-from cpspec_trt.kernels.rules_protocol import GUARDED, RuleKernels
+from cpspec_trt.kernels.rules_protocol import GUARDED, RuleKernels, Tolerance
 from tests.kernels import definition
 
 NEAR_TIE = 1e-5
@@ -131,7 +131,7 @@ class Forest:
         )
 
     def walk(
-        self, kernels: RuleKernels, tolerance: float = 0.0, margins: np.ndarray | None = None, most: int = 4
+        self, kernels: RuleKernels, tolerance: Tolerance = 0.0, margins: np.ndarray | None = None, most: int = 4
     ) -> list[np.ndarray]:
         sequences = len(self.nodes)
         path, codes, lengths = np.full((sequences, most), -7), np.full((sequences, most), -7), np.full(sequences, -7)
@@ -221,6 +221,113 @@ def test_a_verify_pass_is_fed_every_node_from_the_table_of_its_depth(native: Nat
     want[1, 0] = tables[1][codes[1, 1]]
     np.testing.assert_array_equal(fed, want_codes)
     np.testing.assert_array_equal(embeddings, want)
+
+
+def test_nodes_may_share_the_candidates_of_their_depth(native: NativeKernels) -> None:
+    forest = Forest.random(200, 4, 5)
+    below = np.flatnonzero(forest.node_codes >= 0)
+    shuffled = np.random.default_rng(2).permutation(len(below))
+    shared, places = forest.node_codes[below][shuffled], np.full(len(forest.parents), -1)
+    places[below[shuffled]] = np.arange(len(below))
+    want, (path, lengths, codes) = forest.walk(native), (np.full_like(each, -7) for each in forest.walk(native))
+    noise = forest.last, forest.seeds, forest.frames
+    native.accept_tree(
+        forest.target, forest.parents, shared, forest.nodes, *noise, path, lengths, codes, 0.0, None, places
+    )
+    for found, expected in zip((path, lengths, codes), want, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+    tables = [np.random.default_rng(depth).normal(size=(4, 4)).astype(np.float32) for depth in range(16)]
+    rows, committed = np.arange(200)[::-1].copy(), np.random.default_rng(3).integers(0, 4, (200, 16))
+    fed = []
+    for node_codes, also in ((forest.node_codes, ()), (shared, (places,))):
+        out = np.full((200, int(forest.nodes.max())), -7), np.full((200, int(forest.nodes.max()), 4), 7, np.float32)
+        native.build_tree_input(
+            tables, committed, forest.last, rows, forest.parents, node_codes, forest.nodes, *out, *also
+        )
+        fed.append(out)
+    np.testing.assert_array_equal(fed[0][0], fed[1][0])
+    np.testing.assert_array_equal(fed[0][1], fed[1][1])
+    assert (fed[1][0] > 0).any()
+
+
+class TreeCommit:
+    """A forest whose sequences stand in rows of a larger batch, and what a commit of it leaves."""
+
+    def __init__(self, forest: Forest, groups: int = 16) -> None:
+        random, sequences, batch = np.random.default_rng(9), len(forest.nodes), len(forest.nodes) + 2
+        self.forest = forest
+        self.rows = random.permutation(batch)[:sequences]
+        self.last = np.full(batch, 3)
+        self.last[self.rows] = forest.last
+        self.codes = np.full((batch, groups), 99)
+        self.context = np.full((batch, 3), -1, np.float32)
+        self.begin = np.cumsum(forest.nodes) - forest.nodes
+        self.hidden = random.normal(size=(len(forest.parents) + 5, 3)).astype(np.float32)
+        self.first = random.integers(2, 9, sequences)
+        self.accepted, self.commits = np.full(sequences, -7), np.full(batch, -7)
+        self.sources = np.full((sequences, 4), -7)
+
+    def run(self, kernels: RuleKernels, tolerance: Tolerance = 0.0, margins: np.ndarray | None = None) -> None:
+        forest = self.forest
+        kernels.accept_commit_tree(
+            forest.target,
+            self.rows,
+            forest.parents,
+            forest.node_codes,
+            forest.nodes,
+            forest.seeds,
+            forest.frames,
+            self.hidden,
+            self.begin + 5,
+            self.codes,
+            self.last,
+            self.context,
+            self.first,
+            self.accepted,
+            self.commits,
+            self.sources,
+            tolerance,
+            margins,
+        )
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_a_commit_enters_what_the_walk_decided_and_names_the_rows_to_keep(kernels: RuleKernels, guarded: bool) -> None:
+    forest = Forest.random(200, 3, 4)
+    random = np.random.default_rng(6)
+    margins = random.random(len(forest.parents)).astype(np.float32) if guarded else None
+    tolerances = random.choice([0, 0.2, 0.6], 200).astype(np.float32) if guarded else 0.0
+    path, lengths, decided = forest.walk(kernels, tolerances, margins)
+    found = TreeCommit(forest)
+    found.run(kernels, tolerances, margins)
+    np.testing.assert_array_equal(found.accepted, lengths - 1)
+    np.testing.assert_array_equal(np.delete(found.commits, found.rows), 0)
+    stopped = 0
+    for a, row in enumerate(found.rows.tolist()):
+        codes = [code for code in decided[a, : lengths[a]].tolist() if code != GUARDED]
+        count, last = len(codes), int(forest.last[a])
+        stopped += count < lengths[a]
+        assert found.commits[row] == count
+        assert found.last[row] == last + count
+        assert found.codes[row].tolist() == [99] * (last + 1) + codes + [99] * (15 - last - count)
+        kept = path[a, :count]
+        context = found.hidden[5 + found.begin[a] + kept[-1]] if count else np.full(3, -1)
+        np.testing.assert_array_equal(found.context[row], context)
+        assert found.sources[a].tolist() == [*(found.first[a] + kept).tolist(), *[-1] * (4 - count)]
+    assert (stopped > 20) == guarded
+
+
+def test_a_sequence_from_which_nothing_can_be_drawn_is_not_committed(kernels: RuleKernels) -> None:
+    found, whole = TreeCommit(Forest.random(6, 3, 7)), TreeCommit(Forest.random(6, 3, 7))
+    whole.run(kernels)
+    found.forest.target[found.begin[5]] = 0
+    with pytest.raises(NumericError, match="without mass"):
+        found.run(kernels)
+    row = found.rows[5]
+    assert (found.codes[row] == 99).all()
+    assert found.last[row] == found.forest.last[5]
+    assert (found.context[row] == -1).all()
 
 
 def test_a_chain_is_fed_like_the_tree_of_its_drafts(native: NativeKernels) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cpspec_trt import TTS
-from cpspec_trt.errors import EngineError, NumericError, UnsupportedError
+from cpspec_trt.errors import EngineError, NumericError
 from cpspec_trt.pipelines.times import (
     CODE2WAV,
     CODE_PREDICTOR_GENERATION,
@@ -77,11 +77,6 @@ def test_where_rows_are_not_exact_close_codes_are_left_to_plain_steps_and_counte
     report = speech.statistics.to_json()
     assert (report["rows_exact"], report["tolerance"]) == (False, probed.tolerance)
     assert speech.statistics.guarded > 0
-
-
-def test_trees_of_drafts_are_refused_with_what_runs_them(simulation: Simulation, device_engines: Maker) -> None:
-    with TTS(device_engines(*SPEC)) as tts, pytest.raises(UnsupportedError, match=r"trees of drafts.*onnxruntime"):
-        spoken(tts, speculate=3, rule="coupled", tree_width=2)
 
 
 def test_a_request_that_stops_at_eos_drops_what_was_under_way(simulation: Simulation, device_engines: Maker) -> None:

@@ -175,6 +175,7 @@ class SharedKernels(NativeKernels):
         self._memory = memory
         self._tables, self._caches = _SharedTables(memory), _SharedTables(memory)
         self._arrivals = memory.copy_of(np.zeros(ARRIVALS, np.uint32))
+        self._tolerances = memory.copy_of(np.zeros(ARRIVALS, np.float32))
 
     def sample(self, logits: Logits, filters: FilterRows, *rest: Any) -> None:
         """See ``Kernels.sample``."""

@@ -9,7 +9,7 @@ import pytest
 
 from cpspec_trt.builder.build import build_checkpoint
 from cpspec_trt.builder.engine_options import EngineOptions
-from cpspec_trt.builder.profiles import COMPONENTS
+from cpspec_trt.builder.profiles import COMPONENTS, BuildLimits
 from tests.conftest import DEMO_CHECKPOINT, TEST_LIMITS, Maker, write_once
 from tests.simulation.simulation import Simulation, simulated
 
@@ -21,13 +21,19 @@ def simulation() -> Iterator[Simulation]:
         yield opened
 
 
-def build_simulated(root: Path, checkpoint: Path, backend: str = "tensorrt", precision: str = "fp32") -> Path:
+def build_simulated(
+    root: Path,
+    checkpoint: Path,
+    backend: str = "tensorrt",
+    precision: str = "fp32",
+    limits: BuildLimits = TEST_LIMITS,
+) -> Path:
     """Build a checkpoint's TensorRT engines as the product does, inside a simulation."""
 
     def write(directory: Path) -> None:
         with simulated():
-            limits = dict.fromkeys(COMPONENTS, TEST_LIMITS)
-            build_checkpoint(checkpoint, directory, limits, backend, options=EngineOptions(precision=precision))
+            each = dict.fromkeys(COMPONENTS, limits)
+            build_checkpoint(checkpoint, directory, each, backend, options=EngineOptions(precision=precision))
 
     return write_once(root, write)
 

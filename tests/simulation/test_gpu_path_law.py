@@ -9,6 +9,7 @@ import pytest
 
 from cpspec_trt.devices.device import Device
 from cpspec_trt.kernels.protocol import FilterParameters
+from cpspec_trt.speculation.policy import Widths
 from cpspec_trt.speculation.rules import RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 from tests.simulation.simulation import Simulation
@@ -24,14 +25,14 @@ BATCH = 128
 
 
 def sample(
-    simulation: Simulation, directory: Path, toy: Toy, window: int, rule: Rule, frames: int
+    simulation: Simulation, directory: Path, toy: Toy, window: int, rule: Rule, frames: int, widths: Widths = ()
 ) -> tuple[np.ndarray, SpeculationStatistics]:
     """So many frames for each of ``BATCH`` seeds, and the counters of all."""
     write_engine(simulation.tensorrt, directory, toy, BATCH)
     statistics = statistics_of(window)
     codes = np.empty((frames, BATCH, toy.groups), np.int64)
     with Device() as device:
-        decoder = open_decoder(device, directory, toy, window, rule, BATCH)
+        decoder = open_decoder(device, directory, toy, window, rule, BATCH, widths)
         for row in range(BATCH):
             decoder.parameters.set(row, FILTERS, 1000 + row)
         for frame in range(frames):
@@ -67,3 +68,20 @@ def test_speculative_frames_have_the_enumerated_law(
     assert len(statistics.proposed) == window - 1
     for proposed, reached, accepted in zip(statistics.proposed, statistics.reached, statistics.accepted, strict=True):
         assert proposed >= reached >= accepted > 0
+
+
+@pytest.mark.parametrize(
+    ("toy", "widths", "frames"),
+    [
+        pytest.param(SHORT, (2, 2), 25, id="widths_2_2"),
+        pytest.param(SHORT, (2, 1), 200, id="widths_2_1_at_length", marks=pytest.mark.long),
+        pytest.param(LONG, (2, 2), 200, id="widths_2_2_at_length", marks=pytest.mark.long),
+    ],
+)
+def test_frames_with_trees_have_the_enumerated_law(
+    simulation: Simulation, tmp_path: Path, toy: Toy, widths: Widths, frames: int
+) -> None:
+    codes, statistics = sample(simulation, tmp_path, toy, len(widths) + 1, RULES["coupled"], frames, widths)
+    assert p_value(toy, FILTERS, codes) > P_BOUND
+    assert p_value(toy, OTHER_FILTERS, codes) < P_BOUND
+    assert all(accepted > 0 for accepted in statistics.accepted)

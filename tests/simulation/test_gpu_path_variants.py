@@ -16,7 +16,7 @@ from cpspec_trt.api.speech import Speech
 from cpspec_trt.devices.device import Device
 from cpspec_trt.devices.packed import Packed
 from cpspec_trt.errors import CpspecError
-from cpspec_trt.kernels.device import BoundOperation
+from cpspec_trt.kernels.device_operations import BoundOperation
 from tests.conftest import Maker
 from tests.golden_cases import SpeechCase, speech_cases
 from tests.simulation.conftest import build_simulated

@@ -25,11 +25,13 @@ from cpspec_trt.files.manifest import (
 )
 from cpspec_trt.files.sidecars import CodePredictorTables
 from cpspec_trt.kernels.device import DeviceKernels
+from cpspec_trt.speculation.policy import FixedPolicy, Widths, is_chain
 from cpspec_trt.speculation.rules import Rule
 from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
 from cpspec_trt.stages.device_frame_start import FrameStart
-from cpspec_trt.stages.device_frames import DeviceFrameDecoder
+from cpspec_trt.stages.device_frames import DeviceFrameDecoder, cut_short
 from cpspec_trt.stages.device_round import DeviceRound
+from cpspec_trt.stages.device_tree_round import DeviceTreeRound
 from tests.speculation.toy import Toy
 
 CAPACITY = 20
@@ -37,7 +39,10 @@ MOST_ROWS = 8
 
 
 def model(toy: Toy) -> onnx.ModelProto:
-    """A fed row holds 1 + code (0 for c0 and before). The node behind codes x_1 … x_s is sum of (1 + x_i) V^(s-i)."""
+    """A fed row holds 1 + code (0 for c0 and before). The node behind codes x_1 … x_s is sum of (1 + x_i) V^(s-i).
+
+    The codes behind a row are those of the slots that its mask shows, in their order.
+    """
     cache = ["batch", 1, CAPACITY, 1]
     inputs = {
         "inputs_embeds": ["batch", "new", 1],
@@ -51,8 +56,8 @@ def model(toy: Toy) -> onnx.ModelProto:
     constants = {
         "row_shape": np.array([0, 1, -1, 1], np.int64),
         "slot_shape": np.array([0, 1, CAPACITY], np.int64),
-        "slots": np.arange(CAPACITY, dtype=np.float32).reshape(1, 1, CAPACITY),
         "last": np.array([2], np.int64),
+        "keys": np.array(2, np.int64),
         "masked": np.float32(-1),
         "zero": np.float32(0),
         "one": np.float32(1),
@@ -67,8 +72,8 @@ def model(toy: Toy) -> onnx.ModelProto:
         ("Greater", ["attention_mask", "masked"], "seen", {}),
         ("Where", ["seen", "one", "zero"], "ones", {}),
         ("ReduceSum", ["ones", "last"], "visible", {"keepdims": 1}),
-        ("Sub", ["visible", "one"], "position", {}),
-        ("Sub", ["position", "slots"], "distance", {}),
+        ("CumSum", ["ones", "keys"], "rank", {}),
+        ("Sub", ["visible", "rank"], "distance", {}),
         ("Max", ["distance", "zero"], "exponent", {}),
         ("Pow", ["radix", "exponent"], "weight", {}),
         ("Mul", ["fed", "weight"], "weighted", {}),
@@ -147,8 +152,10 @@ def _built(trt: Any, graph: Path, profiles: tuple[Profile, ...]) -> bytes:
     return bytes(builder.build_serialized_network(network, config))
 
 
-def open_decoder(device: Device, directory: Path, toy: Toy, window: int, rule: Rule, batch: int) -> DeviceFrameDecoder:
-    """The product's frame decoder over the toy; c0 is 0 in every frame."""
+def open_decoder(
+    device: Device, directory: Path, toy: Toy, window: int, rule: Rule, batch: int, widths: Widths = ()
+) -> DeviceFrameDecoder:
+    """The product's frame decoder over the toy; c0 is 0 in every frame. Drafts are chains where there are no widths."""
     config = CodePredictorConfig("toy", "toy", _dimensions(toy), toy.groups, talker_hidden_size=1)
     codes = np.arange(1, toy.codebook + 1, dtype=np.float32)
     embeddings = np.broadcast_to(codes[None, :, None], (toy.groups - 1, toy.codebook, 1))
@@ -158,8 +165,12 @@ def open_decoder(device: Device, directory: Path, toy: Toy, window: int, rule: R
     predictor = DeviceCodePredictor(engine, config, tables, first, DeviceKernels(device), batch)
     hidden, zeros = device.array((batch, 1), np.dtype(np.float32)), device.array((batch,), np.dtype(np.int64))
     start = FrameStart(predictor, hidden, zeros)
-    rounds = {drafts: DeviceRound(predictor, drafts, rule) for drafts in range(max(window, 1))}
-    return DeviceFrameDecoder(predictor, start, rounds, window, rule)
+    largest = widths or (1,) * max(window - 1, 0)
+    rounds = {
+        each: DeviceRound(predictor, len(each), rule) if is_chain(each) else DeviceTreeRound(predictor, each, rule)
+        for each in cut_short([largest])
+    }
+    return DeviceFrameDecoder(predictor, start, rounds, window, rule, FixedPolicy(largest))
 
 
 def _dimensions(toy: Toy) -> DecoderDimensions:

@@ -18,15 +18,17 @@ from cpspec_trt.kernels.device import DeviceKernels
 from cpspec_trt.kernels.loading import default_kernels
 from cpspec_trt.kernels.protocol import FilterParameters
 from cpspec_trt.speculation.frame import FrameDecoder
-from cpspec_trt.speculation.policy import Policy
+from cpspec_trt.speculation.policy import FixedPolicy, Policy, Widths, is_chain
 from cpspec_trt.speculation.rules import RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics, SpeculationStatus
 from cpspec_trt.stages.code_predictor import CodePredictorStage
 from cpspec_trt.stages.device_code_predictor import DeviceCodePredictor
 from cpspec_trt.stages.device_frame_start import FrameStart
-from cpspec_trt.stages.device_frames import DeviceFrameDecoder
-from cpspec_trt.stages.device_plans import Guard
+from cpspec_trt.stages.device_frames import DeviceFrameDecoder, cut_short
+from cpspec_trt.stages.device_plans import UNGUARDED, Guard
 from cpspec_trt.stages.device_round import DeviceRound
+from cpspec_trt.stages.device_tree_round import DeviceTreeRound
+from cpspec_trt.stages.device_verify import VerifyRound
 
 GREEDY = FilterParameters(temperature=1.0, top_k=50, top_p=1.0, do_sample=False)
 SAMPLED = FilterParameters(temperature=0.9, top_k=50, top_p=1.0)
@@ -70,12 +72,15 @@ class DeviceFrames:
         self.hidden = device.array((batch, width), np.dtype(np.float32))
         self.first = device.array((batch,), np.dtype(np.int64))
         self.start = FrameStart(self.predictor, self.hidden, self.first)
-        self._rounds: dict[tuple[int, str, Guard | None], DeviceRound] = {}
+        self._rounds: dict[tuple[Widths, str, bool], VerifyRound] = {}
 
-    def round(self, drafts: int, rule: Rule = REJECTION, guard: Guard | None = None) -> DeviceRound:
-        key = drafts, rule.name, guard
+    def round(self, widths: Widths, rule: Rule = REJECTION, of_logits: bool = False) -> VerifyRound:
+        key = widths, rule.name, of_logits
         if key not in self._rounds:
-            self._rounds[key] = DeviceRound(self.predictor, drafts, rule, guard)
+            if is_chain(widths):
+                self._rounds[key] = DeviceRound(self.predictor, len(widths), rule, of_logits)
+            else:
+                self._rounds[key] = DeviceTreeRound(self.predictor, widths, rule, of_logits)
         return self._rounds[key]
 
     def decode(
@@ -84,14 +89,15 @@ class DeviceFrames:
         window: int,
         filters: Sequence[FilterParameters],
         rule: Rule = REJECTION,
-        guard: Guard | None = None,
+        guard: Guard = UNGUARDED,
         policy: Policy | None = None,
     ) -> Frames:
         """Codes [frames, batch, G], and the counters of each row."""
-        rounds = {drafts: self.round(drafts, rule, guard) for drafts in range(max(window, 1))}
+        policy = policy or FixedPolicy((1,) * max(window - 1, 0))
+        rounds = {widths: self.round(widths, rule, guard.of_logits) for widths in cut_short(policy.largest)}
         decoder = DeviceFrameDecoder(self.predictor, self.start, rounds, window, rule, policy)
         for row, each in enumerate(filters):
-            decoder.parameters.set(row, each, row)
+            decoder.parameters.set(row, each, row, guard.tolerance)
         found = counters(window, self.batch)
         codes = np.empty((len(frames), self.batch, self.predictor.groups), np.int64)
         for position, frame in enumerate(frames):

@@ -75,14 +75,13 @@ def test_the_guard_makes_up_for_passes_that_round_otherwise(
     noise = np.random.default_rng(1).standard_normal(weights.shape).astype(np.float32)
     off = device.uploaded(weights + np.abs(weights).mean() * np.float32(0.03) * noise)
     plain = host_frames(host, frames, 0, [filters])[0]
-    found.round(0, RULES[rule])
     for tolerance in (0.0, 1.0):
         guard = guard_for(filters, RULES[rule], tolerance)
         found.predictor.heads = off
         for drafts in (1, 2):
-            found.round(drafts, RULES[rule], guard)
+            found.round((1,) * drafts, RULES[rule], guard.of_logits)
         found.predictor.heads = true
-        found.round(0, RULES[rule], guard)
+        found.round((), RULES[rule], guard.of_logits)
         codes, (statistics,) = found.decode(frames, 3, [filters], RULES[rule], guard)
         assert np.array_equal(codes, plain) == (tolerance > 0)
         assert (statistics.guarded > 0) == (tolerance > 0)
@@ -173,12 +172,12 @@ def test_after_a_fault_the_next_frame_is_sound(engines: Path, host: Path, device
 
 def test_the_probe_finds_the_simulations_rows_exact_and_tells_rows_that_are_not(engines: Path, device: Device) -> None:
     found = DeviceFrames(engines, device)
-    single, several = found.round(0).planned, found.round(2).planned
-    probe = found.predictor.probe(found.start.planned, single, [found.round(1).planned, several])
+    single, several = found.round(()).planned, found.round((1, 1)).planned
+    probe = found.predictor.probe(found.start.planned, single, [found.round((1,)).planned, several])
     assert (probe.exact, probe.difference, probe.tolerance) == (True, 0.0, 0.0)
     evaluate = several.evaluate
     several.evaluate = lambda *arguments: evaluate(*arguments) * np.float32(1 + 1e-3)  # type: ignore[method-assign]
-    probe = found.predictor.probe(found.start.planned, single, [found.round(1).planned, several])
+    probe = found.predictor.probe(found.start.planned, single, [found.round((1,)).planned, several])
     assert not probe.exact
     assert 0 < probe.difference < probe.tolerance < 1
 

@@ -36,7 +36,7 @@
 #endif
 
 /* Grows whenever a function or a structure changes. */
-#define CPSPEC_ABI_VERSION 2
+#define CPSPEC_ABI_VERSION 3
 
 /* The CodePredictor's and the Talker's operations keep one row in a GPU's shared memory. */
 #define CPSPEC_MAX_VOCABULARY 4096
@@ -75,7 +75,8 @@ typedef enum cpspec_rule {
 /* The guard. Where a pass of many rows may round otherwise than a pass of one, a code that is decided by a hair could
  * come out differently with and without drafts. So a verified row whose two best candidates lie closer than a
  * tolerance decides nothing: the drafts before it stand, this stands in the place of its code, and the caller decides
- * it from a pass of one row. Rows are looked at in order, the guard before the match. A tolerance of 0 guards nothing.
+ * it from a pass of one row. Rows are looked at in order, the guard before the match. Every sequence has a tolerance of
+ * its own (`tolerances`, [A]; NULL where nothing is guarded); 0 guards nothing. The CPU library refuses negative ones.
  * Greedy rows are judged by the gap of their logits (cpspec_argmax writes it; the probabilities of such a row do not
  * show it), coupled ones by the gap of their perturbed log-probabilities. */
 #define CPSPEC_GUARDED (-2)
@@ -158,6 +159,9 @@ typedef struct cpspec_trees {
                              * not read */
     const int64_t* codes;   /* [sum(nodes)], siblings hold different ones; -1 where a node does not exist; the root's is
                              * not read */
+    const int64_t* places;  /* [sum(nodes)] or NULL: node i holds codes[places[i]] then, of a `codes` of any length. A
+                             * negative place is a node that does not exist. So the nodes of a depth share what
+                             * cpspec_draw_candidates wrote for it */
     int64_t sequences;      /* A */
 } cpspec_trees;
 
@@ -266,13 +270,13 @@ CPSPEC_API cpspec_status cpspec_build_tree_input(const cpspec_frame_state* state
 
 /* Accept drafts while they equal the target's argmax.
  *   targets   int64 [sum(counts + 1)]
- *   margins   float [sum(counts + 1)], what cpspec_argmax wrote, or NULL where nothing is guarded
- *   tolerance of margins
- *   accepted  int64 [A], how many drafts stand
- *   codes     int64 [A], the code that follows them, or CPSPEC_GUARDED
+ *   margins     float [sum(counts + 1)], what cpspec_argmax wrote, or NULL where nothing is guarded
+ *   tolerances  of margins
+ *   accepted    int64 [A], how many drafts stand
+ *   codes       int64 [A], the code that follows them, or CPSPEC_GUARDED
  * drafts->rows is not read and may be NULL. */
 CPSPEC_API cpspec_status cpspec_accept_greedy(const int64_t* targets, const cpspec_drafts* drafts, const float* margins,
-                                              float tolerance, int64_t* accepted, int64_t* codes,
+                                              const float* tolerances, int64_t* accepted, int64_t* codes,
                                               cpspec_stream stream);
 
 /* Rejection sampling of a draft chain (Leviathan et al., arXiv 2211.17192): keep x while u * q(x) < p(x); at the
@@ -299,10 +303,10 @@ CPSPEC_API cpspec_status cpspec_accept_block(const float* target, const float* d
 /* Gumbel coupling (arXiv 2408.07978): the code of slot t is the draw from its p with the target's noise of its depth,
  * which the autoregressive loop takes too; go on while the drafts are these codes. So the codes do not depend on what
  * was drafted. codes is CPSPEC_GUARDED or -1 as above. UNSUPPORTED above CPSPEC_MAX_VOCABULARY.
- *   tolerance  of the gap between the two best perturbed log-probabilities (+inf where one token has all the mass) */
+ *   tolerances  of the gap between the two best perturbed log-probabilities (+inf where one token has all the mass) */
 CPSPEC_API cpspec_status cpspec_accept_coupled(const float* target, int64_t vocabulary, const cpspec_drafts* drafts,
                                                const int64_t* last, const uint64_t* seeds, const uint32_t* frames,
-                                               float tolerance, int64_t* accepted, int64_t* codes,
+                                               const float* tolerances, int64_t* accepted, int64_t* codes,
                                                cpspec_stream stream);
 
 /* cpspec_accept_coupled down a tree: go to the child that holds the code, while there is one. trees->rows is not read
@@ -316,8 +320,9 @@ CPSPEC_API cpspec_status cpspec_accept_coupled(const float* target, int64_t voca
  *                 -1 where it has no mass; -1 beyond them */
 CPSPEC_API cpspec_status cpspec_accept_tree(const float* target, int64_t vocabulary, const cpspec_trees* trees,
                                             const int64_t* last, const uint64_t* seeds, const uint32_t* frames,
-                                            const float* margins, float tolerance, int64_t most, int64_t* path,
-                                            int64_t* path_lengths, int64_t* codes, cpspec_stream stream);
+                                            const float* margins, const float* tolerances, int64_t most,
+                                            int64_t* path, int64_t* path_lengths, int64_t* codes,
+                                            cpspec_stream stream);
 
 /* cpspec_accept_rejection, _block or _coupled, then commit: the accepted drafts and the code after them enter
  * state->codes, last grows by accepted + 1, and hidden row first_hidden[a] + accepted[a] becomes the context row. A
@@ -329,19 +334,39 @@ CPSPEC_API cpspec_status cpspec_accept_tree(const float* target, int64_t vocabul
  *   first_hidden int64 [A]
  *   margins      float [sum(counts + 1)] or NULL: guards rows under every rule. For greedy rows what cpspec_argmax wrote
  *                of their logits, +inf for the others
- *   tolerance    of margins, and under CPSPEC_COUPLED of the gap between the two best perturbed log-probabilities
+ *   tolerances   of margins, and under CPSPEC_COUPLED of the gap between the two best perturbed log-probabilities
  *   accepted     int64 [A]
  *   commits      int64 [batch], codes committed per row of the batch, 0 for rows in no sequence */
 CPSPEC_API cpspec_status cpspec_accept_commit(const float* target, const float* draft, int64_t vocabulary,
                                               const cpspec_drafts* drafts, const uint64_t* seeds,
                                               const uint32_t* frames, const void* hidden, int64_t hidden_count,
                                               const int64_t* first_hidden, const cpspec_frame_state* state,
-                                              cpspec_rule rule, const float* margins, float tolerance,
+                                              cpspec_rule rule, const float* margins, const float* tolerances,
                                               int64_t* accepted, int64_t* commits, cpspec_stream stream);
+
+/* cpspec_accept_tree, then commit: the codes that the visited nodes decided enter state->codes, last grows by as many,
+ * and the hidden row of the last node that decided one becomes the context row. A sequence that is guarded, or from
+ * which nothing can be drawn, is treated as by cpspec_accept_commit.
+ *   hidden       [hidden_count, width] in the state's dtype: the rows of the verify pass, node by node
+ *   first_hidden int64 [A], of the root
+ *   margins, tolerances  as for cpspec_accept_tree
+ *   first        int64 [A], the KV slot of the root; node j lies j slots behind it
+ *   most         D, the longest path, at most CPSPEC_MAX_GROUPS
+ *   accepted     int64 [A], how many drafts stand
+ *   commits      int64 [batch], as for cpspec_accept_commit
+ *   sources      int64 [A, D], the KV slots of the nodes that decided a code, the root's first; -1 beyond them. With D
+ *                as every count these are the sources of cpspec_copy_accepted_rows */
+CPSPEC_API cpspec_status cpspec_accept_commit_tree(const float* target, int64_t vocabulary, const cpspec_trees* trees,
+                                                   const uint64_t* seeds, const uint32_t* frames, const void* hidden,
+                                                   int64_t hidden_count, const int64_t* first_hidden,
+                                                   const cpspec_frame_state* state, const float* margins,
+                                                   const float* tolerances, const int64_t* first, int64_t most,
+                                                   int64_t* accepted, int64_t* commits, int64_t* sources,
+                                                   cpspec_stream stream);
 
 /* Bring the KV rows of an accepted path together: in every cache, slot sources[i] of sequence a's batch row is
  * copied to slot first[a] + i, i running over the sequence's own sources. Within a sequence sources ascend and
- * sources[i] >= first[a] + i, so no row is overwritten before it was read.
+ * sources[i] >= first[a] + i, so no row is overwritten before it was read. A source of -1 copies nothing.
  *   caches  [cache_count] pointers to [batch, heads, capacity, head_size]; on CUDA the array lies on the device
  *   rows, counts, first  int64 [A]; sources int64 [sum(counts)] */
 CPSPEC_API cpspec_status cpspec_copy_accepted_rows(void* const* caches, int64_t cache_count, cpspec_dtype dtype,

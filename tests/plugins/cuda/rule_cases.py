@@ -106,7 +106,7 @@ def _spread_residuals(random: np.random.Generator, drawn: Rounds, own: np.ndarra
 
 
 def tree_cases(random: np.random.Generator, vocabulary: int) -> dict[str, Case]:
-    """Candidates, what a verify pass of trees is fed, and the walk."""
+    """Candidates, what a verify pass of trees is fed, the walk, and its commit."""
     sequences = int(random.integers(1, 6))
     batch, groups, most = sequences + 2, 20, 5
     trees = [_tree(random, vocabulary) for _ in range(sequences)]
@@ -120,6 +120,8 @@ def tree_cases(random: np.random.Generator, vocabulary: int) -> dict[str, Case]:
     frames = random.integers(0, 4096, len(parents)).astype(np.uint32)
     streams = stream(Purpose.TARGET, random.integers(1, 16, len(parents)))
     widths = random.integers(1, most + 1, len(parents))
+    hidden = random.normal(size=(len(parents) + batch, WIDTH)).astype(np.float32)
+    first, tolerances = random.integers(0, 9, sequences), random.choice([0, 0.1, 0.3], sequences).astype(np.float32)
     tables = [random.normal(size=(vocabulary, WIDTH)).astype(np.float16) for _ in range(groups)]
 
     def run_candidates(kernels: NativeKernels) -> list[np.ndarray]:
@@ -139,7 +141,39 @@ def tree_cases(random: np.random.Generator, vocabulary: int) -> dict[str, Case]:
         kernels.accept_tree(target, parents, node_codes, nodes, *noise, path, lengths, decided, 0.1, margins)
         return [path, lengths, decided]
 
-    return {"draw_candidates": run_candidates, "build_tree_input": run_input, "accept_tree": run_walk}
+    def run_commit(kernels: NativeKernels) -> list[np.ndarray]:
+        # Codes lie in another order than the nodes.
+        order = np.argsort(seeds)
+        places = np.where(node_codes < 0, -1, np.argsort(order))
+        state = codes.copy(), last.copy(), hidden[:batch].copy()
+        accepted, commits, sources = (np.full(shape, -7) for shape in (sequences, batch, (sequences, most)))
+        kernels.accept_commit_tree(
+            target,
+            rows,
+            parents,
+            node_codes[order],
+            nodes,
+            seeds[:sequences],
+            frames[:sequences],
+            hidden,
+            np.cumsum(nodes) - nodes,
+            *state,
+            first,
+            accepted,
+            commits,
+            sources,
+            tolerances,
+            margins,
+            places,
+        )
+        return [*state, accepted, commits, sources]
+
+    return {
+        "draw_candidates": run_candidates,
+        "build_tree_input": run_input,
+        "accept_tree": run_walk,
+        "accept_commit_tree": run_commit,
+    }
 
 
 def _tree(random: np.random.Generator, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:

@@ -73,3 +73,20 @@ def test_widths_out_of_range_are_cut_to_the_room(cuda: NativeKernels) -> None:
     assert found[0].tolist() == [-1, -1]
     assert (found[1] >= 0).all()
     assert found[2, 0] >= 0 > found[2, 1]
+
+
+@pytest.mark.parametrize(("row", "first_hidden", "last"), [(-1, 0, 1), (3, 0, 1), (FAR, 0, 1), (0, 4, 1), (0, 0, 4)])
+def test_a_tree_that_cannot_be_committed_leaves_the_state_as_it_was(
+    cuda: NativeKernels, row: int, first_hidden: int, last: int
+) -> None:
+    state = np.full((3, 5), 9), np.full(3, last), np.full((3, 2), 7, np.float32)
+    before = [each.copy() for each in state]
+    accepted, commits, sources = np.full(1, -7), np.full(3, -7), np.full((1, 3), -7)
+    one, trees = np.zeros(1, np.int64), (np.array([0, 0]), np.array([-1, 2]), np.array([2]))
+    with pytest.raises(NumericError):  # accepted is -1
+        cuda.accept_commit_tree(np.eye(4, dtype=np.float32)[[1, 3]], np.array([row]), *trees, np.zeros(1, np.uint64),
+                                np.zeros(1, np.uint32), np.zeros((4, 2), np.float32), np.array([first_hidden]),
+                                *state, one, accepted, commits, sources)  # fmt: skip
+    for found, expected in zip(state, before, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert (accepted.tolist(), commits.tolist(), sources.tolist()) == ([-1], [0, 0, 0], [[-1, -1, -1]])
