@@ -1,4 +1,4 @@
-"""The other rules of acceptance: block, coupling, trees and their candidates."""
+"""The other rules of acceptance: block and coupling, and the candidates that trees are made of."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from cpspec_trt.kernels.native import NativeKernels
 from scripts.gpu.round_workloads import ROW_BYTES, Laws
 from scripts.gpu.workload import (
     CODEBOOK,
     DRAFTS,
-    NODE_DEPTHS,
-    PARENTS,
     Copy,
     Twin,
     Work,
@@ -22,10 +19,9 @@ from scripts.gpu.workload import (
 )
 
 WIDTH = 4  # candidates of a row
-NODES, LEVELS = len(PARENTS), int(NODE_DEPTHS.max()) + 1
 
 
-class _Standing:
+class Standing:
     """Where the sequences of a batch stand, and what they are told."""
 
     def __init__(self, copy: Copy, batch: int) -> None:
@@ -40,7 +36,7 @@ class _Standing:
 
 def block(copy: Copy, random: np.random.Generator, batch: int) -> Workload:
     """Block verification of a batch."""
-    laws, own = Laws(random, batch), _Standing(copy, batch)
+    laws, own = Laws(random, batch), Standing(copy, batch)
     arrays = laws.flat(copy)
 
     def prepare(torch: Any) -> Work:
@@ -73,12 +69,12 @@ def block(copy: Copy, random: np.random.Generator, batch: int) -> Workload:
     )  # fmt: skip
 
 
-def _torch_race(torch: Any, law: Any) -> Any:
+def torch_race(torch: Any, law: Any) -> Any:
     """Perturbed log-probabilities."""
     return law.log() - torch.empty_like(law).exponential_().log()
 
 
-def _certain(random: np.random.Generator, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def certain(random: np.random.Generator, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Laws with a code that no noise overcomes, and that code."""
     law = random.dirichlet(np.full(CODEBOOK, 0.1), shape).astype(np.float32)
     codes = random.integers(0, CODEBOOK, shape)
@@ -88,8 +84,8 @@ def _certain(random: np.random.Generator, shape: tuple[int, ...]) -> tuple[np.nd
 
 def coupled(copy: Copy, random: np.random.Generator, batch: int) -> Workload:
     """Coupling of a batch: every draft of the even sequences stands, none of the odd ones."""
-    own = _Standing(copy, batch)
-    law, drawn = _certain(random, (batch, DRAFTS + 1))
+    own = Standing(copy, batch)
+    law, drawn = certain(random, (batch, DRAFTS + 1))
     proposed = drawn[:, :DRAFTS].copy()
     proposed[1::2] = (proposed[1::2] + 1) % CODEBOOK
     target, drafts = copy(law.reshape(-1, CODEBOOK)), copy(proposed.reshape(-1))
@@ -99,7 +95,7 @@ def coupled(copy: Copy, random: np.random.Generator, batch: int) -> Workload:
         laws, codes = on_device(torch, law), on_device(torch, proposed)
 
         def work() -> object:
-            wanted = _torch_race(torch, laws).argmax(-1)
+            wanted = torch_race(torch, laws).argmax(-1)
             stand = (codes == wanted[:, :DRAFTS]).long().cumprod(1).sum(1, keepdim=True)
             return stand, wanted.gather(1, stand)
 
@@ -118,54 +114,14 @@ def candidates(copy: Copy, random: np.random.Generator, batch: int) -> Workload:
     """The first few of each row's race."""
     law = copy(random.dirichlet(np.full(CODEBOOK, 0.1), batch).astype(np.float32))
     widths, found = copy(np.full(batch, WIDTH)), copy(np.zeros((batch, WIDTH), np.int64))
-    own, streams = _Standing(copy, batch), copy(np.ones(batch, np.uint32))
+    own, streams = Standing(copy, batch), copy(np.ones(batch, np.uint32))
 
     def prepare(torch: Any) -> Work:
         values = on_device(torch, law)
-        return lambda: torch.topk(_torch_race(torch, values), WIDTH).indices
+        return lambda: torch.topk(torch_race(torch, values), WIDTH).indices
 
     return Workload(
         "draw_candidates", f"{batch} × {CODEBOOK}, {WIDTH} each", law.nbytes,
         lambda kernels: kernels.draw_candidates(law, widths, own.seeds, streams, own.frames, found),
-        Twin(prepare, draws=True),
-    )  # fmt: skip
-
-
-def tree(copy: Copy, random: np.random.Generator, batch: int) -> Workload:
-    """The walk through trees whose first children are what the target draws."""
-    own = _Standing(copy, batch)
-    law, drawn = _certain(random, (batch, NODES))
-    children = [np.flatnonzero((node == PARENTS) & (NODE_DEPTHS > 0)) for node in range(NODES)]
-    proposed = np.zeros((batch, NODES), np.int64)
-    for node, below in enumerate(children):
-        for index, child in enumerate(below):
-            proposed[:, child] = (drawn[:, node] + index) % CODEBOOK
-    target, node_codes = copy(law.reshape(-1, CODEBOOK)), copy(proposed.reshape(-1))
-    parents, nodes = copy(np.tile(PARENTS, batch)), copy(np.full(batch, NODES))
-    path, codes = copy(np.zeros((batch, LEVELS), np.int64)), copy(np.zeros((batch, LEVELS), np.int64))
-    lengths = copy(np.zeros(batch, np.int64))
-
-    def run(kernels: NativeKernels) -> None:
-        kernels.accept_tree(target, parents, node_codes, nodes, *own.noise, path, lengths, codes)
-
-    def prepare(torch: Any) -> Work:
-        laws, proposals, above = (on_device(torch, each) for each in (law, proposed, PARENTS))
-        below = on_device(torch, NODE_DEPTHS > 0)
-
-        def work() -> object:
-            wanted = _torch_race(torch, laws).argmax(-1)
-            at = torch.zeros_like(wanted[:, :1])
-            visited, going = [at], torch.ones_like(at, dtype=torch.bool)
-            for _ in range(LEVELS - 1):
-                match = below & (above == at) & (proposals == wanted.gather(1, at))
-                going = going & match.any(1, keepdim=True)
-                at = torch.where(going, match.long().argmax(1, keepdim=True), at)
-                visited.append(torch.where(going, at, -1))
-            return torch.cat(visited, 1), wanted
-
-        return work
-
-    return Workload(
-        "accept_tree", f"{batch} × {NODES} nodes × {CODEBOOK}", LEVELS * batch * ROW_BYTES, run,
         Twin(prepare, draws=True),
     )  # fmt: skip

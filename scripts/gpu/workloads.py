@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import ml_dtypes
 import numpy as np
 
-from scripts.gpu import copying_workloads, logits_workloads, round_workloads, rule_workloads
+from scripts.gpu import copying_workloads, logits_workloads, round_workloads, rule_workloads, tree_workloads
 from scripts.gpu.workload import DRAFTS, Copy, Workload
 
 BATCH = 8
@@ -29,6 +29,7 @@ def workloads(copy: Copy) -> Iterator[Workload]:
     yield rule_workloads.block(copy, random, BATCH)
     yield rule_workloads.coupled(copy, random, BATCH)
     yield rule_workloads.candidates(copy, random, BATCH)
-    yield rule_workloads.tree(copy, random, BATCH)
+    yield tree_workloads.walk(copy, random, BATCH)
+    yield tree_workloads.commit(copy, random, BATCH)
     yield from copying_workloads.embeddings(copy, random, BATCH)
     yield copying_workloads.cache_rows(copy, BATCH)
