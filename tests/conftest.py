@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,10 @@ from cpspec_trt.synthetic.omni import write_omni_checkpoint
 from cpspec_trt.synthetic.omni_spec import OMNI_SPECS
 from cpspec_trt.synthetic.spec import SPECS
 from cpspec_trt.synthetic.tts import write_tts_checkpoint
+
+# A run that a script started in the background ignores SIGINT, and so would every command that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO_CHECKPOINT = ROOT / "assets" / "demo-voice" / "checkpoint"

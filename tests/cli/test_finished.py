@@ -44,18 +44,11 @@ def started(line: str) -> int | None:
     return int(line.split("[")[1].split("]")[0]) if running else None
 
 
-def heed_ctrl_c() -> None:
-    """A test run that a script started in the background ignores SIGINT, and so would its children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def interrupt(run: TtsRun | OmniRun, at: int, *extra: object, frames: int = 60) -> tuple[int, list[str]]:
     """Send Ctrl-C while request ``at`` runs; exit code and the lines of stderr since then."""
     run.write(content_of(run, MANY, frames))
     call = command(*run.arguments("--debug", *extra))
-    with subprocess.Popen(
-        call, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, preexec_fn=heed_ctrl_c
-    ) as process:
+    with subprocess.Popen(call, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if started(line) == at:
