@@ -17,10 +17,19 @@ def draw_rows(probabilities: F32, seeds: U64, streams: U32, frames: U32, codes: 
     Raises:
         NumericError: a row has no mass. A row that passed the filter always has.
     """
-    scores = perturbed_rows(probabilities, seeds, streams, frames)
-    np.argmax(scores, axis=1, out=codes)
-    if (scores[np.arange(len(codes)), codes] == -np.inf).any():
+    codes[:] = winners(perturbed_rows(probabilities, seeds, streams, frames))
+
+
+def winners(scores: F32) -> I64:
+    """The token that wins each race of ``perturbed_rows`` (float32 [R, V]), int64 [R].
+
+    Raises:
+        NumericError: a row has no mass.
+    """
+    drawn: I64 = np.argmax(scores, axis=1)
+    if (scores[np.arange(len(drawn)), drawn] == -np.inf).any():
         raise NumericError(WITHOUT_MASS)
+    return drawn
 
 
 def perturbed_rows(probabilities: F32, seeds: U64, streams: U32, frames: U32) -> F32:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from cpspec_trt.errors import NumericError
-from cpspec_trt.kernels.draws import WITHOUT_MASS, draw_following, leading, perturbed_rows, target_begin
+from cpspec_trt.kernels.draws import WITHOUT_MASS, draw_following, leading, perturbed_rows, target_begin, winners
 from cpspec_trt.kernels.philox import Purpose, scalar_words, stream, uniform_of
 from cpspec_trt.kernels.protocol import F32, I64, U32, U64, Rows, ragged_slots
 from cpspec_trt.kernels.rules_protocol import GUARDED, Tolerance
@@ -142,9 +142,7 @@ def accept_tree(
     for depth in range(path.shape[1]):
         streams = stream(Purpose.TARGET, last[walking] + 1 + depth)
         scores = perturbed_rows(target[node], seeds[walking], streams, frames[walking])
-        drawn = np.argmax(scores, axis=1)
-        if (scores[np.arange(len(drawn)), drawn] == -np.inf).any():
-            raise NumericError(WITHOUT_MASS)
+        drawn = winners(scores)
         guarded = top_gap(scores) < tolerances[walking]
         if margins is not None:
             guarded |= margins[node] < tolerances[walking]

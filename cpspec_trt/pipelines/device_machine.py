@@ -29,9 +29,8 @@ from cpspec_trt.pipelines.times import (
     StageTimes,
 )
 from cpspec_trt.sampling.effective import EffectiveSampling
-from cpspec_trt.speculation.adaptive import AdaptivePolicy, chains, trees
 from cpspec_trt.speculation.fallback import MAX_CODEBOOK
-from cpspec_trt.speculation.policy import FixedPolicy, Policy, Widths, is_chain
+from cpspec_trt.speculation.policy import Widths, is_chain
 from cpspec_trt.speculation.rules import DEFAULT_RULE, RULES, Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 from cpspec_trt.speculation.tree import TreeLayout
@@ -218,17 +217,11 @@ class DeviceSpeechMachine:
 
     def _decoder_for(self, plan: FramePlan, of_logits: bool) -> DeviceFrameDecoder:
         if (plan, of_logits) not in self._decoders:
-            policy = self._policy(plan)
+            policy = plan.policy(self.groups, self.max_tree_rows)
             rounds = {widths: self._round(widths, plan.rule, of_logits) for widths in cut_short(policy.largest)}
             decoder = DeviceFrameDecoder(self._predictor, self._start, rounds, plan.window, plan.rule, policy)
             self._decoders[plan, of_logits] = decoder
         return self._decoders[plan, of_logits]
-
-    def _policy(self, plan: FramePlan) -> Policy:
-        if plan.costs is None:
-            return FixedPolicy((1,) * max(plan.window - 1, 0) if plan.widths is None else plan.widths)
-        wide = trees(plan.window, self.max_tree_rows) if plan.rule.codes_follow_seed else []
-        return AdaptivePolicy(self.groups, [*chains(plan.window), *wide], plan.costs)
 
     def _chains(self, window: int) -> list[VerifyRound]:
         """Rounds of 0 … window - 1 drafts."""

@@ -26,10 +26,9 @@ from cpspec_trt.pipelines.times import (
 )
 from cpspec_trt.sampling.effective import EffectiveSampling
 from cpspec_trt.sampling.talker import TalkerSampler
-from cpspec_trt.speculation.adaptive import AdaptivePolicy, chains, trees
 from cpspec_trt.speculation.fallback import MAX_CODEBOOK
 from cpspec_trt.speculation.frame import FrameDecoder
-from cpspec_trt.speculation.policy import FixedPolicy, Policy, Widths
+from cpspec_trt.speculation.policy import Widths
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 from cpspec_trt.speculation.tree import tree_rows
 from cpspec_trt.stages.code_predictor import CodePredictorStage
@@ -123,14 +122,8 @@ class HostSpeechMachine:
                 plan.window,
                 rule=plan.rule,
                 tolerance=plan.tolerance,
-                policy=self._policy(plan),
+                policy=plan.policy(self.groups, self.max_tree_rows),
             )
-
-    def _policy(self, plan: FramePlan) -> Policy | None:
-        if plan.costs is not None:
-            wide = trees(plan.window, self.max_rows) if plan.rule.codes_follow_seed else []
-            return AdaptivePolicy(self.groups, [*chains(plan.window), *wide], plan.costs)
-        return None if plan.widths is None else FixedPolicy(plan.widths)
 
     def begin(self, layout: PromptLayout, sampling: EffectiveSampling, max_frames: int, plan: FramePlan) -> None:
         """See ``SpeechMachine.begin``."""

@@ -16,7 +16,8 @@ from cpspec_trt.devices.device import DeviceWork
 from cpspec_trt.files.pass_costs import PassCosts
 from cpspec_trt.pipelines.times import StageTimes
 from cpspec_trt.sampling.effective import EffectiveSampling
-from cpspec_trt.speculation.policy import Widths
+from cpspec_trt.speculation.adaptive import AdaptivePolicy, chains, trees
+from cpspec_trt.speculation.policy import FixedPolicy, Policy, Widths
 from cpspec_trt.speculation.rules import Rule
 from cpspec_trt.speculation.statistics import SpeculationStatistics
 from cpspec_trt.stages.row_probe import RowProbe
@@ -53,6 +54,18 @@ class FramePlan:
     tolerance: float
     widths: Widths | None = None
     costs: PassCosts | None = None
+
+    def policy(self, groups: int, max_tree_rows: int) -> Policy:
+        """What chooses the drafts of each round.
+
+        Args:
+            groups: G.
+            max_tree_rows: as ``SpeechMachine.max_tree_rows``.
+        """
+        if self.costs is None:
+            return FixedPolicy((1,) * max(self.window - 1, 0) if self.widths is None else self.widths)
+        wide = trees(self.window, max_tree_rows) if self.rule.codes_follow_seed else []
+        return AdaptivePolicy(groups, [*chains(self.window), *wide], self.costs)
 
 
 class Vocoder(Protocol):
